@@ -1,0 +1,1 @@
+"""neverforget: durable memory for fleets of AI agents."""

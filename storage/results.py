@@ -1,0 +1,121 @@
+"""What a region answers: small msgspec structs that go over the socket as they are."""
+
+from __future__ import annotations
+
+from enum import IntFlag
+from typing import Any
+
+from msgspec import Struct
+
+
+class TurnFlag(IntFlag):
+    """What is known about a turn besides its record. Zero is the plain, readable turn."""
+
+    CONSOLIDATED = 1
+    HIDDEN = 2
+    ERASED = 4
+    UNREADABLE = 8
+
+
+class ForkPoint(Struct, array_like=True, frozen=True):
+    """Turns 0..at-1 of a fork are those of the parent session; the fork's own begin at ``at``."""
+
+    namespace: tuple[str, ...]
+    session: str
+    at: int
+
+
+class Window(Struct, array_like=True):
+    """A run of one session's turns, oldest first.
+
+    ``records`` holds whole records (header, body, padding) in seq order. An erased or unreadable turn is a header
+    alone, its body_length set to 0 and its CRCs to 0. ``flags`` are (first, last, TurnFlag) runs within the window.
+    ``first_seq``/``stop_seq`` bound what was looked at: the next page goes on from there (turns inside that are
+    missing from ``records`` were filtered out). ``more``: turns of this region's own part of the session lie beyond, in the direction asked.
+    ``end`` is the seq that the next append gets; ``base`` the first seq this region holds (0, or the fork point).
+    """
+
+    records: bytes
+    flags: list[tuple[int, int, int]]
+    first_seq: int
+    stop_seq: int
+    more: bool
+    end: int
+    base: int
+    parent: ForkPoint | None
+    consolidated_through: int  # turns 0..n-1 are consolidated
+
+
+class SessionView(Struct, array_like=True):
+    """``exists`` False: never heard of, everything else zero or None. Times are microseconds UTC."""
+
+    namespace: tuple[str, ...]
+    session: str
+    exists: bool
+    agents: list[str]
+    turns: int
+    tokens: int
+    first_at: int | None
+    last_at: int | None
+    consolidated_through: int
+    base: int
+    parent: ForkPoint | None
+
+
+class Appended(Struct, array_like=True):
+    """``first_seq`` is of the first *new* turn; new turns are contiguous. ``existing`` are the items that repeated a
+    key or a request: (index in the request, that turn's whole record). ``end`` is the log position to be durable."""
+
+    first_seq: int
+    existing: list[tuple[int, bytes]]
+    end: int
+
+
+class AuditView(Struct, array_like=True):
+    """One audited operation. ``target`` is e.g. {"namespace", "session", "seqs"}; ``details`` free, JSON-like."""
+
+    operation: str
+    target: dict[str, Any]
+    by: str
+    at: int
+    reason: str | None
+    details: dict[str, Any]
+    partition: int
+    position: int
+
+
+class Finding(Struct, array_like=True):
+    """One thing verify() or recovery found. ``kind``: corrupt_body, corrupt_header, torn_tail, bad_side_file,
+    missing_segment, index_mismatch, unfinished_erasure. ``severity``: "error" (bytes lost) or "repaired"."""
+
+    kind: str
+    severity: str
+    file: str
+    offset: int
+    bytes: int
+    message: str
+
+
+class ErasureView(Struct, array_like=True):
+    turns: int
+    bytes: int
+    positions: list[int]
+    unreachable: list[str]
+    at: int
+
+
+class RegionStatus(Struct, array_like=True):
+    partition: int
+    epoch: int
+    sessions: int
+    turns: int
+    log_bytes: int
+    tail: int
+    durable: int
+    segments: int
+    quarantined_bytes: int
+    torn_bytes: int
+    recovery_us: int
+    last_sync_us: int
+    syncs: int
+    findings: list[Finding]
