@@ -5,8 +5,6 @@ from __future__ import annotations
 from enum import IntEnum, IntFlag
 from struct import Struct
 
-import numpy as np
-
 HEADER_BYTES = 64
 ALIGNMENT = 8
 HEADER_VERSION = 1
@@ -19,28 +17,6 @@ BODY_BYTES_MAX = 64 * 1024 * 1024
 # | producer_id | producer_seq body_crc | durable_back header_crc
 HEADER = Struct("<IBBBBQIIqIIQIIII")
 assert HEADER.size == HEADER_BYTES
-
-HEAD_DTYPE = np.dtype(
-    [
-        ("magic", "<u4"),
-        ("kind", "u1"),
-        ("role", "u1"),
-        ("flags", "u1"),
-        ("version", "u1"),
-        ("session_id", "<u8"),
-        ("sequence_id", "<u4"),
-        ("body_length", "<u4"),
-        ("timestamp", "<i8"),
-        ("token_count", "<u4"),
-        ("epoch", "<u4"),
-        ("producer_id", "<u8"),
-        ("producer_seq", "<u4"),
-        ("body_crc", "<u4"),
-        ("durable_back", "<u4"),
-        ("header_crc", "<u4"),
-    ]
-)
-assert HEAD_DTYPE.itemsize == HEADER_BYTES
 
 
 class Kind(IntEnum):
