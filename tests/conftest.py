@@ -1,0 +1,201 @@
+"""What every test gets: a printed seed, no leaks, and Ray workers that import this checkout.
+
+Tests under ``tests/cluster/`` are marked ``ray``; every other test may not start Ray. After each test without Ray the
+process must hold the descriptors, child processes and threads it held before.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import random
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import hypothesis
+import psutil
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+SETTLE_S = 10.0  # a process that was told to end, or a thread that was told to stop, may take this long
+
+# Ray workers start in the driver's directory, where `import storage` would find a second copy of the package.
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    [str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
+)
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+os.environ.setdefault("RAY_DEDUP_LOGS", "0")
+
+hypothesis.settings.register_profile(
+    "steady", derandomize=True, deadline=None, print_blob=True, database=None
+)
+hypothesis.settings.register_profile(
+    "long", deadline=None, print_blob=True, database=None, max_examples=1000
+)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--long", action="store_true", help="also run what takes minutes")
+    parser.addoption(
+        "--seed",
+        default="0",
+        metavar="N",
+        help="seed of the `seed` and `rng` fixtures (default 0); `random` draws one and prints it",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    chosen = config.getoption("--seed")
+    config.stash[SEED] = random.SystemRandom().getrandbits(32) if chosen == "random" else int(chosen)
+    hypothesis.settings.load_profile("long" if config.getoption("--long") else "steady")
+
+
+SEED: pytest.StashKey[int] = pytest.StashKey()
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    return f"seed: {config.stash[SEED]} (repeat with --seed {config.stash[SEED]})"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if "cluster" in item.path.relative_to(ROOT).parts:
+            item.add_marker(pytest.mark.ray)
+        if item.get_closest_marker("root") and os.geteuid() != 0:
+            item.add_marker(pytest.mark.skip(reason="not run: needs root"))
+    if not config.getoption("--long"):
+        kept = [item for item in items if not item.get_closest_marker("long")]
+        config.hook.pytest_deselected(items=[i for i in items if i.get_closest_marker("long")])
+        items[:] = kept
+
+
+@pytest.fixture
+def seed(request: pytest.FixtureRequest) -> int:
+    """The run's seed, mixed with the test's name so that tests do not share one sequence."""
+    return request.config.stash[SEED] ^ hash_of(request.node.nodeid)
+
+
+@pytest.fixture
+def rng(seed: int) -> random.Random:
+    print(f"rng seed {seed}")
+    return random.Random(seed)
+
+
+def hash_of(text: str) -> int:
+    value = 0
+    for byte in text.encode():
+        value = (value * 131 + byte) & 0xFFFFFFFF
+    return value
+
+
+@pytest.fixture
+def short_path() -> Iterator[Path]:
+    """A folder whose name leaves room for a socket's 108 bytes, unlike tmp_path."""
+    path = Path(tempfile.mkdtemp(prefix="nf-"))
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
+
+
+# ---- leaks ----------------------------------------------------------------------------------------------------------
+
+
+def held_descriptors() -> dict[str, str]:
+    """Open descriptors by number, with what they point to. Empty where /proc is not there."""
+    held = {}
+    try:
+        names = os.listdir("/proc/self/fd")
+    except FileNotFoundError:
+        return held
+    for name in names:
+        try:
+            held[name] = os.readlink(f"/proc/self/fd/{name}")
+        except FileNotFoundError:
+            continue  # the descriptor of the listing itself
+    return held
+
+
+def leaked(before: dict[str, str], children: set[int], threads: set[int]) -> list[str]:
+    """What is held now and was not held before, in words. Devices, /proc and event fds of libraries do not count."""
+    found = []
+    for name, target in held_descriptors().items():
+        if before.get(name) != target and not target.startswith(("/dev/", "/proc/", "anon_inode:")):
+            found.append(f"descriptor {name} -> {target}")
+    for child in psutil.Process().children(recursive=True):
+        if child.pid in children or child.status() == psutil.STATUS_ZOMBIE:
+            continue
+        found.append(f"process {child.pid}: {' '.join(child.cmdline())[:200]}")
+    for thread in threading.enumerate():
+        if thread.ident not in threads and thread.is_alive():
+            found.append(f"thread {thread.name}")
+    return found
+
+
+def gone(look: Any) -> list[str]:
+    """Ask ``look`` until it finds nothing, at most SETTLE_S; then what it still finds."""
+    deadline = time.monotonic() + SETTLE_S
+    pause = threading.Event()
+    while found := look():
+        if time.monotonic() > deadline:
+            return list(found)
+        gc.collect()  # a cycle that holds a file is not a leak
+        pause.wait(0.02)
+    return []
+
+
+@pytest.fixture(autouse=True)
+def no_leaks(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Descriptors, processes and threads are as many after a test as before it. Ray keeps pools of its own."""
+    if request.node.get_closest_marker("ray"):
+        yield
+        return
+    before = held_descriptors()
+    children = {child.pid for child in psutil.Process().children(recursive=True)}
+    threads = {thread.ident for thread in threading.enumerate() if thread.ident is not None}
+    yield
+    found = gone(lambda: leaked(before, children, threads))
+    if found:
+        pytest.fail("left behind: " + "; ".join(found), pytrace=False)
+
+
+# ---- Ray ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def ray_local() -> Iterator[Any]:
+    """The one local Ray that tests under tests/cluster/ share: this process is its driver. Yields the ray module.
+
+    Own temporary directory with a short name (sockets), never a cluster that was there before. Afterwards no process
+    of it may be left.
+    """
+    ray = pytest.importorskip("ray")
+    assert not ray.is_initialized(), "a test started Ray by itself and left it running"
+    folder = Path(tempfile.mkdtemp(prefix="nfr-"))
+    ray.init(
+        address="local",
+        num_cpus=4,
+        object_store_memory=128 * 1024 * 1024,
+        include_dashboard=False,
+        log_to_driver=False,
+        namespace="neverforget-tests",
+        _temp_dir=str(folder),
+    )
+    yield ray
+    ray.shutdown()
+    left = gone(lambda: processes_of(folder))
+    shutil.rmtree(folder, ignore_errors=True)
+    assert not left, f"Ray left processes behind: {left}"
+
+
+def processes_of(folder: Path) -> list[str]:
+    """Living processes that name ``folder`` on their command line."""
+    found = []
+    for process in psutil.process_iter(["pid", "cmdline", "status"]):
+        words = process.info["cmdline"] or []
+        if process.info["status"] != psutil.STATUS_ZOMBIE and any(str(folder) in w for w in words):
+            found.append(f"{process.info['pid']}: {words[0]}")
+    return found
