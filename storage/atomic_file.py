@@ -1,11 +1,13 @@
-"""Small files that are replaced as a whole: after a crash the old or the new content is there, never a mix.
+"""Small files that are replaced as a whole: after a crash the old or the new content is there,
+never a mix.
 
-The new content goes to a temporary beside the target, is synced, renamed over the target, and the directory is
-synced. A temporary left by a crash is replaced by the next write; readers never look at it. One writer per path (the
-holder of the directory's lock), any number of readers.
+The new content goes to a temporary beside the target, is synced, renamed over the target, and the
+directory is synced. A temporary left by a crash is replaced by the next write; readers never look
+at it. One writer per path (the holder of the directory's lock), any number of readers.
 
-``write_checked`` adds a last line ``crc32c xxxxxxxx`` over everything before it, and ``read_checked`` insists on it:
-such a file stays readable for a person, and a flipped bit in it is noticed.
+``write_checked`` adds a last line ``crc32c xxxxxxxx`` over everything before it, and
+``read_checked`` insists on it: such a file stays readable for a person, and a flipped bit in it is
+noticed.
 """
 
 from __future__ import annotations
@@ -24,8 +26,9 @@ _LAST_LINE_BYTES = len(_LABEL) + 8 + 1
 
 
 def write_atomic(fs: FileSystem, path: Path, data: Buffer) -> None:
-    """Replace ``path`` by ``data``. When this returns the new content survives power loss; when it raises, the old
-    content does. OutOfSpace when there is no room, OSError for every other fault."""
+    """Replace ``path`` by ``data``. When this returns the new content survives power loss; when it
+    raises, the old content does. OutOfSpace when there is no room, OSError for every other fault.
+    """
     temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
     if fs.exists(temporary):
         fs.unlink(temporary)
@@ -40,7 +43,8 @@ def write_atomic(fs: FileSystem, path: Path, data: Buffer) -> None:
             file.close()
         fs.rename(temporary, path)
     except OSError:
-        # The first error is the one to report; what is left of the temporary is replaced by the next write.
+        # The first error is the one to report; what is left of the temporary is replaced by the
+        # next write.
         with suppress(OSError):
             fs.unlink(temporary)
         raise
@@ -60,13 +64,17 @@ def read_whole(fs: FileSystem, path: Path) -> bytes:
 
 
 def write_checked(fs: FileSystem, path: Path, content: bytes) -> None:
-    """``write_atomic`` of ``content`` with its checksum as the last line. ``content`` ends with a newline."""
+    """``write_atomic`` of ``content`` with its checksum as the last line. ``content`` ends with a
+    newline.
+    """
     assert content.endswith(b"\n"), "a checked file is made of lines"
     write_atomic(fs, path, content + _last_line(content))
 
 
 def read_checked(fs: FileSystem, path: Path) -> bytes:
-    """The content that ``write_checked`` wrote. NotFound when missing, Corrupt when a bit of it is not as written."""
+    """The content that ``write_checked`` wrote. NotFound when missing, Corrupt when a bit of it is
+    not as written.
+    """
     whole = read_whole(fs, path)
     content, last_line = whole[:-_LAST_LINE_BYTES], whole[-_LAST_LINE_BYTES:]
     if not content or last_line != _last_line(content):

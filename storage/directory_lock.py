@@ -1,19 +1,24 @@
-"""One owner per directory: a flock held for life, and a way to end an owner that is stopped or orphaned.
+"""One owner per directory: a flock held for life, and a way to end an owner that is stopped or
+orphaned.
 
-The flock decides who owns; nothing else does. The record inside the LOCK file says who holds it, so that a successor
-can name the holder, or end it. It is written in place at a fixed size, because taking over must work on a full disk.
+The flock decides who owns; nothing else does. The record inside the LOCK file says who holds it, so
+that a successor can name the holder, or end it. It is written in place at a fixed size, because
+taking over must work on a full disk.
 
-A successor ends the holder (SIGKILL through a pidfd, which cannot hit a recycled pid and works on a stopped process)
-only when all of this is true:
+A successor ends the holder (SIGKILL through a pidfd, which cannot hit a recycled pid and works on a
+stopped process) only when all of this is true:
 
-* the record is of this boot, and the process it names lives, with that start time, and is not this process;
+* the record is of this boot, and the process it names lives, with that start time, and is not this
+  process;
 * its role is "serve" or "worker"; an "application" (inline mode, a notebook) is never ended;
 * it is stopped (state T), or it has a host and that host is gone.
 
-After that it waits for the flock, so the old owner has written its last byte before the new one reads its first.
+After that it waits for the flock, so the old owner has written its last byte before the new one
+reads its first.
 
-The descriptor is closed on exec and in forked children: the lock lives exactly as long as the process that took it. A
-fork that Python does not see (a C library that forks and goes on without exec) would prolong it.
+The descriptor is closed on exec and in forked children: the lock lives exactly as long as the
+process that took it. A fork that Python does not see (a C library that forks and goes on without
+exec) would prolong it.
 
 Only Linux has pidfds and /proc; elsewhere a holder is never ended.
 """
@@ -40,20 +45,25 @@ Role = Literal["serve", "worker", "application"]
 
 _RECORD_BYTES = 1024
 _POLL_S = 0.01
-_RECORD_GRACE_S = 0.25  # how long a new holder may take between its flock and its record
+# Nobody is refused sooner: a record may still name a dying process while its successor, which holds
+# the flock, has yet to write its own.
+_GRACE_S = 0.25
 _DEATH_WAIT_S = 10.0  # a process in an uninterruptible read or write dies only when that ends
 
 
 class ProcessId(msgspec.Struct, frozen=True):
-    """A process of this boot that cannot be confused with a later one of the same pid. ``start`` is in clock ticks
-    since boot; -1 where the system does not tell."""
+    """A process of this boot that cannot be confused with a later one of the same pid. ``start`` is
+    in clock ticks since boot; -1 where the system does not tell.
+    """
 
     pid: int
     start: int
 
 
 class Holder(msgspec.Struct, frozen=True):
-    """The record in a LOCK file. ``host``: the process without which this one has no reason to live."""
+    """The record in a LOCK file. ``host``: the process without which this one has no reason to
+    live.
+    """
 
     process: ProcessId
     role: Role
@@ -75,9 +85,11 @@ class DirectoryLock:
     def acquire(
         cls, directory: Path, *, role: Role, host: ProcessId | None = None, wait_s: float = 0.0
     ) -> DirectoryLock:
-        """Take ``directory`` (which exists), ending its holder where that is allowed, waiting ``wait_s`` otherwise.
+        """Take ``directory`` (which exists), ending its holder where that is allowed, waiting
+        ``wait_s`` otherwise.
 
-        StoreLocked names the holder and the remedy. Also raised when this same process holds it already.
+        StoreLocked names the holder and the remedy. Also raised when this same process holds it
+        already.
         """
         assert role in get_args(Role), role
         holder = Holder(this_process(), role, boot_id(), socket.gethostname(), host)
@@ -90,14 +102,9 @@ class DirectoryLock:
                 return cls(directory, descriptor, holder)
             other = read_holder(directory)
             if other is not None and may_end(other) and _end(other.process):
-                started = (
-                    time.monotonic()
-                )  # what was spent on that is not waiting for a living owner
+                started = time.monotonic()  # that was not waiting for a living owner
                 continue
-            # A record that is missing, or of a dead process: the new holder has not written its own yet.
-            named = other is not None and (other.boot != holder.boot or is_alive(other.process))
-            patience_s = wait_s if named else max(wait_s, _RECORD_GRACE_S)
-            if time.monotonic() - started >= patience_s:
+            if time.monotonic() - started >= max(wait_s, _GRACE_S):
                 raise _locked(directory, other)
             time.sleep(_POLL_S)
 
@@ -133,8 +140,9 @@ os.register_at_fork(after_in_child=_close_in_child)
 
 
 def read_holder(directory: Path) -> Holder | None:
-    """Who last wrote the LOCK record of ``directory``: None when nobody did, it was released, or it is half written.
-    That the holder is named does not mean that it lives: ask ``is_alive``."""
+    """Who last wrote the LOCK record of ``directory``: None when nobody did, it was released, or it
+    is half written. That the holder is named does not mean that it lives: ask ``is_alive``.
+    """
     try:
         raw = (directory / LOCK_FILE).read_bytes()
     except FileNotFoundError:
@@ -146,7 +154,9 @@ def read_holder(directory: Path) -> Holder | None:
 
 
 def may_end(holder: Holder) -> bool:
-    """Whether a successor may kill this holder of a lock that it waits for. See the module's docstring."""
+    """Whether a successor may kill this holder of a lock that it waits for. See the module's
+    docstring.
+    """
     if holder.role == "application" or holder.boot != boot_id():
         return False
     if holder.process == this_process() or holder.process.start < 0:
@@ -168,7 +178,9 @@ def this_process() -> ProcessId:
 
 
 def start_time(pid: int) -> int:
-    """When ``pid`` started, in clock ticks since boot; -1 if there is no such process or the system does not tell."""
+    """When ``pid`` started, in clock ticks since boot; -1 if there is no such process or the system
+    does not tell.
+    """
     stat = _stat(pid)
     return -1 if stat is None else int(stat[19])
 
@@ -198,7 +210,9 @@ def _stat(pid: int) -> list[str] | None:
 
 
 def _try_lock(path: Path) -> int | None:
-    """A descriptor that holds the flock of the file that stands at ``path``, or None when another holds it."""
+    """A descriptor that holds the flock of the file that stands at ``path``, or None when another
+    holds it.
+    """
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
@@ -260,7 +274,8 @@ _REMEDY: Final[dict[Role, str]] = {
 def _locked(directory: Path, holder: Holder | None) -> StoreLocked:
     if holder is None:
         return StoreLocked(
-            f"{directory} is locked by a process that left no record; find it with: fuser -v {directory / LOCK_FILE}",
+            f"{directory} is locked by a process that left no record; find it with: "
+            f"fuser -v {directory / LOCK_FILE}",
             pid=None,
             role=None,
         )

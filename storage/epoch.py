@@ -1,8 +1,9 @@
-"""The epoch: one number per region that grows with every owner, durable before that owner reads or writes the log.
+"""The epoch: one number per region that grows with every owner, durable before that owner reads or
+writes the log.
 
-It stands twice in its file, each copy in a block of its own, written and synced one after the other, in place. So a
-torn write or rot in one copy leaves the other, and taking over needs no free disk space: a region on a full disk can
-still be opened and read.
+It stands twice in its file, each copy in a block of its own, written and synced one after the
+other, in place. So a torn write or rot in one copy leaves the other, and taking over needs no free
+disk space: a region on a full disk can still be opened and read.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ _FILE_BYTES = 8192
 
 
 def next_epoch(fs: FileSystem, path: Path, at_least: int = 0) -> int:
-    """One more than the stored epoch and than ``at_least``; durable when this returns. ``path`` is the EPOCH file,
-    made when it is missing. Corrupt when no copy in it can be read."""
+    """One more than the stored epoch and than ``at_least``; durable when this returns. ``path`` is
+    the EPOCH file, made when it is missing. Corrupt when no copy in it can be read.
+    """
     created = not fs.exists(path)
     file = fs.open(path, create=True) if created else fs.open(path)
     try:
@@ -68,7 +70,7 @@ def _stored(file: File) -> int:
     if found:
         return max(found)
     if blank:
-        return 0  # the first owner died between making the file and writing it: no epoch was ever given out
+        return 0  # the first owner died before it wrote: no epoch was ever given out
     raise Corrupt(
         f"{file.path} fails its checksums; put back the copy of a backup",
         file=str(file.path),

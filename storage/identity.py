@@ -1,7 +1,9 @@
-"""Who a directory belongs to. Every store and every region carries an IDENTITY file, written once, at creation.
+"""Who a directory belongs to. Every store and every region carries an IDENTITY file, written once,
+at creation.
 
-An owner checks it before it touches anything else: an empty disk mounted at the wrong place, the directory of another
-store or partition, or one written by a newer version must never pass for a fresh start.
+An owner checks it before it touches anything else: an empty disk mounted at the wrong place, the
+directory of another store or partition, or one written by a newer version must never pass for a
+fresh start.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ FORMAT_VERSION = 1
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """``log_id`` seeds the header checksums of a region's log: random, never zero, 0 only for a store."""
+    """``log_id`` seeds the header checksums of a region's log: random, never zero, 0 only for a
+    store.
+    """
 
     store_id: str
     what: Literal["store", "region"]
@@ -40,7 +44,9 @@ def region_identity(store_id: str, partition: int) -> Identity:
 
 
 def write_identity(fs: FileSystem, directory: Path, identity: Identity) -> None:
-    """Durable when it returns. Call it last in the creation of a directory: what has no identity was never finished."""
+    """Durable when it returns. Call it last in the creation of a directory: what has no identity
+    was never finished.
+    """
     write_checked(fs, directory / IDENTITY_FILE, msgspec.json.encode(identity) + b"\n")
 
 
@@ -51,15 +57,16 @@ def read_identity(fs: FileSystem, directory: Path) -> Identity:
         content = read_checked(fs, path)
     except NotFound as error:
         raise NotFound(
-            f"{directory} holds no {IDENTITY_FILE}: it is no neverforget directory, or its disk is not mounted"
+            f"{directory} holds no {IDENTITY_FILE}: it is no neverforget directory, or its disk "
+            "is not mounted"
         ) from error
     # The version alone first: a newer one may have other fields.
     try:
         version = msgspec.json.decode(content, type=_Version).format_version
         if version > FORMAT_VERSION:
             raise UnsupportedFormat(
-                f"{directory} was written by format version {version}, this program knows up to {FORMAT_VERSION}; "
-                "open it with the newer program"
+                f"{directory} was written by format version {version}, this program knows up to "
+                f"{FORMAT_VERSION}; open it with the newer program"
             )
         return msgspec.json.decode(content, type=Identity)
     except msgspec.MsgspecError as error:
@@ -76,8 +83,9 @@ def check_identity(
     what: Literal["store", "region"],
     partition: int = -1,
 ) -> Identity:
-    """The identity of ``directory``, which must be the expected one, else UnsupportedFormat. ``store_id`` None: any
-    store. Also raises what ``read_identity`` raises."""
+    """The identity of ``directory``, which must be the expected one, else UnsupportedFormat.
+    ``store_id`` None: any store. Also raises what ``read_identity`` raises.
+    """
     found = read_identity(fs, directory)
     wanted = (found.store_id if store_id is None else store_id, what, partition)
     if (found.store_id, found.what, found.partition) != wanted:

@@ -1,4 +1,6 @@
-"""Small files replaced as a whole, on the real file system. The crash points are in test_crash_points."""
+"""Small files replaced as a whole, on the real file system. The crash points are in
+test_crash_points.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""One owner per directory, with real processes: who is refused, who is ended, and that the lock ends with its life."""
+"""One owner per directory, with real processes: who is refused, who is ended, and that the lock
+ends with its life.
+"""
 
 from __future__ import annotations
 
@@ -171,7 +173,9 @@ def test_a_worker_whose_host_is_gone_is_ended(tmp_path: Path, holding: list[Hold
 
 
 def test_a_worker_whose_host_is_a_zombie_is_ended(tmp_path: Path, holding: list[Holding]) -> None:
-    """A host that died and was not reaped (no init in a container) must not keep its workers for ever."""
+    """A host that died and was not reaped (no init in a container) must not keep its workers for
+    ever.
+    """
     host = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     identity = ProcessId(host.pid, start_time(host.pid))
     first = hold(holding, tmp_path, "worker", identity)
