@@ -193,7 +193,7 @@ def host_settings(config: Config) -> dict[str, Any]:
 
 
 def read_stored(path: Path) -> dict[str, Any]:
-    """What ``<path>/store.toml`` sets; {} where there is none. InvalidArgument names the mistake."""
+    """What ``<path>/store.toml`` sets; {} where there is none. Raises InvalidArgument."""
     file = path / STORE_TOML
     try:
         text = file.read_bytes()
@@ -230,7 +230,7 @@ def store_toml(config: Config) -> bytes:
     lines = [
         "# Settings of this neverforget store.",
         "# [fixed] describes the bytes on disk: do not edit.",
-        "# [host] is read when a host starts; [client] holds defaults for those who open the store.",
+        "# [host] is read when a host starts; [client] holds defaults for those who attach.",
     ]
     for table, names in (("fixed", FIXED), ("host", HOST), ("client", CLIENT)):
         lines += ["", f"[{table}]"]
