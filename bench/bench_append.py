@@ -1,8 +1,8 @@
 """Claim: a durable append from another process costs little more than SQLite's in-process commit.
 
-The client is attached to a host process through its Unix socket. SQLite commits inside this process
-(WAL, synchronous=FULL) on the same disk; the Ray call is of an actor that does nothing; the limits are
-one pwrite and fdatasync of the same bytes, and one memcpy into a memory map.
+The client is attached to a host process through its Unix socket. SQLite commits inside this
+process (WAL, synchronous=FULL) on the same disk; the Ray call is of an actor that does nothing;
+the limits are one pwrite and fdatasync of the same bytes, and one memcpy into a memory map.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from bench import ours
-from bench.measure import Options, Row, Rounds, Table, interleave, main, scratch
+from bench.measure import Options, Rounds, Row, Table, interleave, main, scratch
 from bench.peers import RECORD_BYTES, BareMap, BareSync, RayCall, SQLite
 
 BATCH = 100

@@ -1,8 +1,9 @@
-"""Claim: eight clients together append at least twice as fast as eight processes on one SQLite file.
+"""Claim: eight clients together append at least twice as fast as eight processes on one SQLite
+file.
 
-Each client is a process with a session of its own; an append returns when it is durable. They start
-together, run for a fixed time, and their appends are added up. One owner gathers what waits into one
-write and one fdatasync; SQLite's writers take turns at its lock.
+Each client is a process with a session of its own; an append returns when it is durable. They
+start together, run for a fixed time, and their appends are added up. One owner gathers what waits
+into one write and one fdatasync; SQLite's writers take turns at its lock.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class Fleet:
 
 
 def member(kind: str, path: Path, number: int) -> None:
-    """One process of a fleet: a line names start and length of a round, the answer its latencies."""
+    """One process of a fleet: a line names a round's start and length, the answer its samples."""
     with ExitStack() as stack:
         if kind == "sqlite":
             peer = SQLite(path, session=f"client-{number}")

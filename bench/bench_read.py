@@ -1,9 +1,10 @@
 """Claim: reading does not get slower as sessions grow long or many.
 
 ``tail``, ``page`` and ``get`` of an attached client, in sessions of 10 to 1,000,000 turns of one
-store, then of one session in a store of 1 and of 100,000 sessions. Every read asks for 10 turns, so
-that the shortest session has as many to give as the longest. SQLite answers the same questions by
-primary key inside this process; the limit is a Unix socket round trip that carries as many bytes.
+store, then of one session in a store of 1 and of 100,000 sessions. Every read asks for 10 turns,
+so that the shortest session has as many to give as the longest. SQLite answers the same questions
+by primary key inside this process; the limit is a Unix socket round trip that carries as many
+bytes.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pathlib import Path
 
 import neverforget as nf
 from bench import ours
-from bench.measure import TEXT, Contender, Options, Row, Rounds, Table, interleave, main, scratch
+from bench.measure import TEXT, Contender, Options, Rounds, Row, Table, interleave, main, scratch
 from bench.peers import RECORD_BYTES, SocketEcho, connect
 
 LIMIT = 10
@@ -49,7 +50,7 @@ def run(options: Options) -> Table:
         "read",
         f"Reads of {LIMIT} turns as sessions grow",
         [
-            f"{rounds} interleaved rounds of {calls} calls; places drawn at random, page cache warm",
+            f"{rounds} interleaved rounds of {calls} calls; random places, page cache warm",
             "growth: the longest (or fullest) against the shortest, same run",
         ],
         rows_of(measured, lengths, counts),

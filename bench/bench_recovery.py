@@ -1,9 +1,9 @@
 """Claim: after kill -9 of the process that owns a partition, appends go on by themselves.
 
-The client is attached and appends durable turns; its owner is killed; the time runs from the signal to
-the next acknowledged append, through Ray's restart, recovery of the log and reconnection. The peer is
-an empty Ray actor under the same kill; the limit is the start of a bare Python process. Afterwards
-every acknowledged turn must be there once, in order.
+The client is attached and appends durable turns; its owner is killed; the time runs from the
+signal to the next acknowledged append, through Ray's restart, recovery of the log and
+reconnection. The peer is an empty Ray actor under the same kill; the limit is the start of a bare
+Python process. Afterwards every acknowledged turn must be there once, in order.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def run(options: Options) -> Table:
         "recovery",
         "Kill -9 of the owner to the first acknowledged append",
         [
-            f"{rounds} interleaved kills; the killed partition held {turns:,} turns of 300 characters",
+            f"{rounds} interleaved kills; the partition held {turns:,} turns of 300 characters",
             "every acknowledged turn was counted afterwards: none lost, none twice",
         ],
         [

@@ -2,8 +2,8 @@
 
 python -m bench.compare before/append.json after/append.json
 
-Absolute figures of two runs on a shared machine differ by its load; the column to look at is the change
-of the ratio to the peer, which was measured in the same minutes as ours.
+Absolute figures of two runs on a shared machine differ by its load; the column to look at is the
+change of the ratio to the peer, which was measured in the same minutes as ours.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """How every script here measures and reports.
 
-The machine is shared and noisy, so nothing is compared across runs: all contenders of a table run in
-one process tree in short interleaved rounds, each figure is the median of its rounds, and a ratio is
-the median of the ratios within a round. Latencies are nanoseconds inside, microseconds in tables.
+The machine is shared and noisy, so nothing is compared across runs: all contenders of a table run
+in one process tree in short interleaved rounds, each figure is the median of its rounds, and a
+ratio is the median of the ratios within a round. Latencies are nanoseconds inside, microseconds in
+tables.
 """
 
 from __future__ import annotations
@@ -68,8 +69,9 @@ class Table:
         for row in self.rows:
             met = {True: "yes", False: "**no**", None: ""}[row.met]
             lines.append(
-                [row.what, row.unit, shown(row.ours), row.peer, shown(row.peer_value)]
-                + [row.limit, shown(row.limit_value), shown(row.ratio), row.target, met]
+                [row.what, row.unit, shown(row.ours)]
+                + [row.peer, shown(row.peer_value), row.limit, shown(row.limit_value)]
+                + [shown(row.ratio), row.target, met]
             )
         widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
         text = [
@@ -172,7 +174,7 @@ def file_system(directory: Path) -> str:
 
 @dataclasses.dataclass
 class Options:
-    """``quick``: a smoke run, its figures mean nothing. ``directory``: scratch on the disk to measure."""
+    """``quick``: a smoke run. ``directory``: scratch, on the disk to measure."""
 
     quick: bool
     directory: Path

@@ -1,4 +1,6 @@
-"""neverforget as a user runs it: a host process, and clients that attach to its sockets without Ray."""
+"""neverforget as a user runs it: a host process, and clients that attach to its sockets without
+Ray.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ STARTED_WITHIN_S = 90.0
 
 @contextmanager
 def hosted(path: Path, **config: Any) -> Iterator[nf.Store]:
-    """A store hosted by ``neverforget serve`` in a process of its own; yields an attached handle."""
+    """A store that ``neverforget serve`` hosts in its own process; yields an attached handle."""
     with serving(path), nf.open(path, host="never", wait=STARTED_WITHIN_S, **config) as store:
         yield store
     assert "ray" not in sys.modules, "an attached process must not load Ray"

@@ -118,7 +118,7 @@ class BareMap:
 
 
 class SocketEcho:
-    """A round trip to another process through a blocking Unix socket that answers ``size`` bytes."""
+    """A round trip to another process through a blocking Unix socket; ``size`` bytes come back."""
 
     name = "socket round trip"
 

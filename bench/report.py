@@ -19,10 +19,11 @@ from bench.measure import Row, Table
 SCRIPTS = ("append", "clients", "read", "open", "memory", "recovery")
 HEAD = """# Benchmarks
 
-Written by `make bench`; every table is one script in `bench/` and one run, in which ours, the peer and
-the bare limit took turns in short interleaved rounds. Compare figures within a table, not between
-tables or machines: this is a small shared machine, and its load changes from minute to minute. Ratios
-are medians of ratios within a round. "met" says whether the project's own target held in this run.
+Written by `make bench`; every table is one script in `bench/` and one run, in which ours, the peer
+and the bare limit took turns in short interleaved rounds. Compare figures within a table, not
+between tables or machines: this is a small shared machine, and its load changes from minute to
+minute. Ratios are medians of ratios within a round. "met" says whether the project's own target
+held in this run.
 """
 
 
