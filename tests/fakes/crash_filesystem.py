@@ -1,0 +1,404 @@
+"""A file system in memory that keeps the page cache and the media apart, and dies on command.
+
+The fault model, worse than a good disk but no worse than POSIX allows:
+
+* A write lands in the page cache. It reaches the media at ``fdatasync`` at the latest, or any time
+  before: at a power cut each dirty page is found as it was, as it is, as it was between two writes,
+  or torn at 512-byte sectors, on its own. The size of a file is such a thing too.
+* A new name, a rename (atomic) and an unlink are lost or kept on their own until the directory is
+  synced. Syncing a file does not make its name durable.
+* After a failed ``fdatasync`` the dirty pages count as clean: what is on the media is anybody's
+  guess, the cache still shows the new bytes, and the next ``fdatasync`` succeeds without writing
+  them (Linux after EIO). Writing a page again makes it dirty again.
+* Within a sector nothing tears, and what was synced stays, except by ``flip_bit``.
+
+Two deaths: ``process_death`` (kill -9: the page cache lives on) and ``power_cut``. Both return the
+file system as the next process finds it; the old one answers every call with ``Killed``.
+
+Every call that changes something is counted in ``calls``; ``inject`` makes one of them fail, write
+short, or be the last one. All choices come from one seeded generator.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+from neverforget.storage.errors import OutOfSpace
+from neverforget.storage.filesystem import Buffer
+from tests.fakes.crash_media import PAGE_BYTES, Inode
+
+ROOT = Path("/disk")
+
+Op = Literal[
+    "create", "allocate", "pwrite", "fdatasync", "rename", "unlink", "make_directory",
+    "sync_directory", "pread", "map",
+]  # fmt: skip
+
+
+class Killed(BaseException):
+    """The process died here. Not an Exception: no code under test may catch it and go on."""
+
+
+@dataclass(frozen=True)
+class Call:
+    op: Op
+    path: Path
+
+
+@dataclass
+class Fault:
+    """What happens at the ``nth`` call (1 is the next) of ``op`` whose path contains ``path``.
+
+    ``error``: this errno is raised, and nothing is done (a failed fdatasync forgets dirty pages).
+    ``short``: a pwrite writes so many bytes, then raises EIO as the real one does.
+    ``kill``: the process dies "before" or "after" the call, or "amid" a pwrite.
+    ``count``: so many calls in a row are hit.
+    """
+
+    op: Op
+    nth: int = 1
+    error: int | None = None
+    short: int | None = None
+    kill: Literal["before", "amid", "after"] | None = None
+    path: str = ""
+    count: int = 1
+    seen: int = field(default=0, init=False)
+
+    def hits(self, call: Call) -> bool:
+        if call.op != self.op or self.path not in str(call.path):
+            return False
+        self.seen += 1
+        return self.nth <= self.seen < self.nth + self.count
+
+
+@dataclass
+class _Change:
+    """A change of names that is in the cache and not yet on the media."""
+
+    directories: set[Path]
+    apply: Callable[[dict[Path, Inode | None]], None]
+
+
+class CrashFileSystem:
+    """Behind the seam of ``storage/filesystem.py``. ``root`` is there and durable from the start.
+
+    ``syncs_lie``: a device that acknowledges syncs and does nothing, for controls that must lose.
+    ``capacity_bytes``: allocations beyond it raise OutOfSpace.
+    """
+
+    def __init__(
+        self,
+        seed: int = 0,
+        *,
+        root: Path = ROOT,
+        capacity_bytes: int | None = None,
+        syncs_lie: bool = False,
+    ) -> None:
+        self.root = root
+        self.capacity_bytes = capacity_bytes
+        self.syncs_lie = syncs_lie
+        self.calls: list[Call] = []
+        self.dead = False
+        self._random = random.Random(seed)
+        self._faults: list[Fault] = []
+        self._kill_at: tuple[int, bool] | None = None
+        # None stands for a directory.
+        self._names: dict[Path, Inode | None] = {root: None}
+        self._durable: dict[Path, Inode | None] = {root: None}
+        self._changes: list[_Change] = []
+        self._guard = threading.RLock()  # segments are made by a worker thread
+
+    # ---- what a test does ------------------------------------------------------------------------
+
+    def inject(self, fault: Fault) -> Fault:
+        self._faults.append(fault)
+        return fault
+
+    def kill_at(self, call: int, *, after: bool = False) -> None:
+        """Die before (or just ``after``) the call with this index in ``calls``."""
+        self._kill_at = (call, after)
+
+    def syncs(self) -> list[int]:
+        """The indexes in ``calls`` of everything that makes something durable."""
+        return [
+            i for i, call in enumerate(self.calls) if call.op in ("fdatasync", "sync_directory")
+        ]
+
+    def process_death(self) -> CrashFileSystem:
+        """kill -9: nothing is lost, and nothing has become durable by it."""
+        after = self._successor()
+        after._names, after._durable = self._names, self._durable
+        after._changes = self._changes
+        self.dead = True
+        return after
+
+    def power_cut(self) -> CrashFileSystem:
+        """What the next boot finds, one of the many possibilities."""
+        names = dict(self._durable)
+        for change in self._changes:
+            if self._random.random() < 0.5:
+                change.apply(names)
+        after = self._successor()
+        survivors: dict[int, Inode] = {}
+        for path in sorted(names):
+            inode = names[path]
+            if not all(p in names for p in path.parents if p.is_relative_to(self.root)):
+                continue  # in a directory that was lost
+            if inode is not None:
+                if id(inode) not in survivors:
+                    survivors[id(inode)] = inode.after_power_cut(self._random)
+                inode = survivors[id(inode)]
+            after._names[path] = inode
+        after._durable = dict(after._names)
+        self.dead = True
+        return after
+
+    def flip_bit(self, path: Path, bit: int) -> None:
+        """Rot: in the media, and seen by whoever reads it next."""
+        self._inode(path).flip_bit(bit)
+
+    def content(self, path: Path) -> bytes:
+        """What a reader sees now, uncounted."""
+        return self._inode(path).read(self._inode(path).size, 0)
+
+    def durable_content(self, path: Path) -> bytes | None:
+        """What is surely there after a power cut, None if the name is not (or not surely)."""
+        inode = self._durable.get(path)
+        return None if inode is None else inode.media_content()
+
+    def _successor(self) -> CrashFileSystem:
+        return CrashFileSystem(
+            self._random.getrandbits(32),
+            root=self.root,
+            capacity_bytes=self.capacity_bytes,
+            syncs_lie=self.syncs_lie,
+        )
+
+    # ---- the seam --------------------------------------------------------------------------------
+
+    def open(self, path: Path, *, create: bool = False, read_only: bool = False) -> CrashFile:
+        with self._guard:
+            self._check_alive()
+            self._directory(path.parent)
+            if path not in self._names:
+                if not create:
+                    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+                with self._counted("create", path):
+                    inode = Inode()
+                    self._change({path.parent}, lambda names: names.__setitem__(path, inode))
+            elif create:
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+            found = self._names[path]
+            if found is None:
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+            return CrashFile(self, path, found, read_only)
+
+    def rename(self, source: Path, target: Path) -> None:
+        with self._guard, self._counted("rename", target):
+            inode = self._inode(source)
+            self._directory(target.parent)
+            if target in self._names and self._names[target] is None:
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(target))
+
+            def apply(names: dict[Path, Inode | None]) -> None:
+                names.pop(source, None)
+                names[target] = inode
+
+            self._change({source.parent, target.parent}, apply)
+
+    def unlink(self, path: Path) -> None:
+        with self._guard, self._counted("unlink", path):
+            self._inode(path)
+            self._change({path.parent}, lambda names: names.pop(path, None))
+
+    def make_directory(self, path: Path) -> None:
+        with self._guard:
+            self._check_alive()
+            for folder in reversed([path, *path.parents]):
+                if not folder.is_relative_to(self.root):
+                    continue
+                if folder not in self._names:
+                    with self._counted("make_directory", folder):
+                        self._change({folder.parent}, partial(_make_directory, folder))
+                elif self._names[folder] is not None:
+                    raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(folder))
+
+    def sync_directory(self, path: Path) -> None:
+        with self._guard, self._counted("sync_directory", path):
+            self._directory(path)
+            if self.syncs_lie:
+                return
+            for change in [c for c in self._changes if path in c.directories]:
+                change.apply(self._durable)
+                self._changes.remove(change)
+
+    def list_directory(self, path: Path) -> list[str]:
+        with self._guard:
+            self._check_alive()
+            self._directory(path)
+            return sorted(p.name for p in self._names if p.parent == path and p != path)
+
+    def exists(self, path: Path) -> bool:
+        with self._guard:
+            self._check_alive()
+            return path in self._names
+
+    # ---- inside ----------------------------------------------------------------------------------
+
+    def _change(
+        self, directories: set[Path], apply: Callable[[dict[Path, Inode | None]], object]
+    ) -> None:
+        def run(names: dict[Path, Inode | None]) -> None:
+            apply(names)
+
+        run(self._names)
+        self._changes.append(_Change(directories, run))
+
+    def _directory(self, path: Path) -> None:
+        if path not in self._names:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+        if self._names[path] is not None:
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
+
+    def _inode(self, path: Path) -> Inode:
+        inode = self._names.get(path)
+        if inode is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+        return inode
+
+    def _check_alive(self) -> None:
+        if self.dead:
+            raise Killed
+
+    def _die(self) -> None:
+        self.dead = True
+        raise Killed
+
+    def _used_bytes(self) -> int:
+        return sum(inode.size for inode in self._names.values() if inode is not None)
+
+    def _counted(self, op: Op, path: Path) -> _Counted:
+        return _Counted(self, op, path)
+
+
+def _make_directory(path: Path, names: dict[Path, Inode | None]) -> None:
+    names[path] = None
+
+
+class _Counted:
+    """Counts a call, makes its fault happen, and dies around it where that was asked for."""
+
+    def __init__(self, fs: CrashFileSystem, op: Op, path: Path) -> None:
+        self._fs, self._call = fs, Call(op, path)
+        self.fault: Fault | None = None
+        self._index = -1
+
+    def __enter__(self) -> _Counted:
+        fs = self._fs
+        fs._check_alive()
+        self._index = len(fs.calls)
+        fs.calls.append(self._call)
+        hits = [fault for fault in fs._faults if fault.hits(self._call)]
+        self.fault = hits[0] if hits else None
+        if fs._kill_at == (self._index, False) or (self.fault and self.fault.kill == "before"):
+            fs._die()
+        if self.fault and self.fault.error is not None and self._call.op != "fdatasync":
+            raise OSError(self.fault.error, os.strerror(self.fault.error), str(self._call.path))
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        if kind is None and (
+            self._fs._kill_at == (self._index, True) or (self.fault and self.fault.kill == "after")
+        ):
+            self._fs._die()
+
+
+class CrashFile:
+    def __init__(self, fs: CrashFileSystem, path: Path, inode: Inode, read_only: bool) -> None:
+        self.path = path
+        self._fs = fs
+        self._inode = inode
+        self._read_only = read_only
+        self._open = True
+
+    def size(self) -> int:
+        with self._fs._guard:
+            self._check()
+            return self._inode.size
+
+    def allocate(self, size: int) -> None:
+        fs = self._fs
+        with fs._guard:
+            self._check(writes=True)
+            try:
+                with fs._counted("allocate", self.path):
+                    more = max(0, size - self._inode.size)
+                    if (
+                        fs.capacity_bytes is not None
+                        and fs._used_bytes() + more > fs.capacity_bytes
+                    ):
+                        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
+                    self._inode.grow(size)
+            except OSError as error:
+                if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+                    raise OutOfSpace(f"no room for {size:,} bytes at {self.path}") from error
+                raise
+
+    def pwrite(self, buffers: Sequence[Buffer], offset: int) -> None:
+        with self._fs._guard:
+            self._check(writes=True)
+            data = b"".join(buffers)
+            with self._fs._counted("pwrite", self.path) as counted:
+                fault = counted.fault
+                if fault is not None and fault.kill == "amid":
+                    pages = max(1, len(data) // PAGE_BYTES)
+                    self._inode.write(
+                        data[: self._fs._random.randrange(pages) * PAGE_BYTES], offset
+                    )
+                    self._fs._die()
+                if fault is not None and fault.short is not None and fault.short < len(data):
+                    self._inode.write(data[: fault.short], offset)
+                    raise OSError(
+                        errno.EIO, f"short write: {fault.short} of {len(data)}", str(self.path)
+                    )
+                self._inode.write(data, offset)
+
+    def pread(self, size: int, offset: int) -> bytes:
+        with self._fs._guard:
+            self._check()
+            with self._fs._counted("pread", self.path):
+                return self._inode.read(size, offset)
+
+    def fdatasync(self) -> None:
+        with self._fs._guard:
+            self._check()
+            with self._fs._counted("fdatasync", self.path) as counted:
+                if counted.fault is not None and counted.fault.error is not None:
+                    self._inode.fail_sync(self._fs._random)
+                    number = counted.fault.error
+                    raise OSError(number, os.strerror(number), str(self.path))
+                if not self._fs.syncs_lie:
+                    self._inode.sync()
+
+    def map(self) -> memoryview:
+        with self._fs._guard:
+            self._check()
+            with self._fs._counted("map", self.path):
+                return self._inode.view()
+
+    def close(self) -> None:
+        """Also after death: ``finally`` blocks run there, and must not hide ``Killed``."""
+        self._open = False
+
+    def _check(self, *, writes: bool = False) -> None:
+        self._fs._check_alive()
+        if not self._open or (writes and self._read_only):
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF), str(self.path))
