@@ -1,0 +1,66 @@
+"""What passes between a transport and a service: one request waiting for its answer, and who
+answers.
+
+A transport (socket server, Ray method, inline call) collects requests; a service (partition, host)
+answers them. The service does not know where a request came from, so that it runs the same in an
+actor and inside a caller's process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from neverforget.actors.messages import AnyReply, AnyRequest, Failure, Welcome
+from neverforget.storage.errors import NeverforgetError, to_wire
+
+
+class Pending(Protocol):
+    """A request that waits for its answer. ``reply`` may be called from any thread; only the first
+    call counts."""
+
+    @property
+    def request(self) -> AnyRequest: ...
+
+    @property
+    def alive(self) -> bool:
+        """False when nobody can receive the answer any more: work for it may be dropped, a mutation
+        is still done."""
+        ...
+
+    def reply(self, message: AnyReply) -> None: ...
+
+
+class Service(Protocol):
+    """One owner. Every method but ``bind`` is called by one thread at a time, that of the
+    transport's loop."""
+
+    def bind(self, wake: Callable[[], None]) -> None:
+        """``wake`` (any thread) makes the transport look at ``deadline`` again soon."""
+        ...
+
+    def run(self, pendings: Sequence[Pending], flush: Callable[[], None]) -> None:
+        """One turn: take all requests, answer each now or later. Does not raise, does not wait for
+        another request. ``flush`` sends what has been answered so far; it is worth calling before
+        something slow."""
+        ...
+
+    def tick(self) -> None:
+        """Do what time has made due. Called when ``deadline`` has passed."""
+        ...
+
+    def deadline(self) -> float | None:
+        """When ``tick`` must be called next, on the monotonic clock; None: not before the next
+        request."""
+        ...
+
+    def welcome(self, id: int) -> Welcome: ...
+
+    def clients_changed(self, clients: int) -> None:
+        """The transport now has this many greeted connections."""
+        ...
+
+
+def failure(id: int, error: NeverforgetError) -> Failure:
+    code, message, fields = to_wire(error)
+    return Failure(id, code, message, fields)
