@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from bench import ours
-from bench.measure import Options, Rounds, Row, Table, interleave, main, scratch
+from bench.measure import Contender, Options, Rounds, Row, Table, interleave, main, scratch
 from bench.peers import RECORD_BYTES, BareMap, BareSync, RayCall, SQLite
 
 BATCH = 100
@@ -22,7 +22,7 @@ def run(options: Options) -> Table:
     with ExitStack() as stack:
         folder = stack.enter_context(scratch(options, "append"))
         store = stack.enter_context(ours.hosted(folder / "store"))
-        contenders = [
+        contenders: list[Contender] = [
             ours.Append(store, sync="disk"),
             ours.Append(store, sync="process"),
             ours.AppendMany(store, batch=BATCH),

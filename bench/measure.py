@@ -68,11 +68,9 @@ class Table:
         lines = [head]
         for row in self.rows:
             met = {True: "yes", False: "**no**", None: ""}[row.met]
-            lines.append(
-                [row.what, row.unit, shown(row.ours)]
-                + [row.peer, shown(row.peer_value), row.limit, shown(row.limit_value)]
-                + [shown(row.ratio), row.target, met]
-            )
+            cells = [row.what, row.unit, shown(row.ours), row.peer, shown(row.peer_value)]
+            cells += [row.limit, shown(row.limit_value), shown(row.ratio), row.target, met]
+            lines.append(cells)
         widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
         text = [
             "| " + " | ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)) + " |"

@@ -210,7 +210,8 @@ def serve_ray() -> None:
         _temp_dir=tempfile.mkdtemp(prefix="nfb-"),
     )
     options = {"max_restarts": -1, "max_task_retries": 0, "num_cpus": 0, "name": "echo"}
-    actor = ray.remote(Echo).options(**options, namespace="bench").remote()
+    remote: Any = ray.remote  # its types know decorated classes only
+    actor = remote(Echo).options(**options, namespace="bench").remote()
     record = os.urandom(RECORD_BYTES)
     for line in sys.stdin:
         word, *rest = line.split()

@@ -1,7 +1,7 @@
 """What every test gets: a printed seed, no leaks, and Ray workers that import this checkout.
 
-Tests under ``tests/cluster/`` are marked ``ray``; every other test may not start Ray. After each test without Ray the
-process must hold the descriptors, child processes and threads it held before.
+Tests under ``tests/cluster/`` are marked ``ray``; every other test may not start Ray. After each
+test without Ray the process must hold the descriptors, children and threads it held before.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ import psutil
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-SETTLE_S = 10.0  # a process that was told to end, or a thread that was told to stop, may take this long
+SETTLE_S = 10.0  # what a process or thread that was told to end may take
+SEED: pytest.StashKey[int] = pytest.StashKey()
 
-# Ray workers start in the driver's directory, where `import storage` would find a second copy of the package.
+# Ray workers start in the driver's directory, where `import storage` finds a second copy of it.
 os.environ["PYTHONPATH"] = os.pathsep.join(
     [str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
 )
@@ -50,12 +51,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    chosen = config.getoption("--seed")
-    config.stash[SEED] = random.SystemRandom().getrandbits(32) if chosen == "random" else int(chosen)
+    chosen = str(config.getoption("--seed"))
+    drawn = random.SystemRandom().getrandbits(32)
+    config.stash[SEED] = drawn if chosen == "random" else int(chosen)
     hypothesis.settings.load_profile("long" if config.getoption("--long") else "steady")
-
-
-SEED: pytest.StashKey[int] = pytest.StashKey()
 
 
 def pytest_report_header(config: pytest.Config) -> str:
@@ -101,12 +100,12 @@ def short_path() -> Iterator[Path]:
     shutil.rmtree(path, ignore_errors=True)
 
 
-# ---- leaks ----------------------------------------------------------------------------------------------------------
+# ---- leaks ---------------------------------------------------------------------------------------
 
 
 def held_descriptors() -> dict[str, str]:
     """Open descriptors by number, with what they point to. Empty where /proc is not there."""
-    held = {}
+    held: dict[str, str] = {}
     try:
         names = os.listdir("/proc/self/fd")
     except FileNotFoundError:
@@ -120,7 +119,7 @@ def held_descriptors() -> dict[str, str]:
 
 
 def leaked(before: dict[str, str], children: set[int], threads: set[int]) -> list[str]:
-    """What is held now and was not held before, in words. Devices, /proc and event fds of libraries do not count."""
+    """What is held now and was not before, in words. Devices and event fds do not count."""
     found = []
     for name, target in held_descriptors().items():
         if before.get(name) != target and not target.startswith(("/dev/", "/proc/", "anon_inode:")):
@@ -149,7 +148,7 @@ def gone(look: Any) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def no_leaks(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Descriptors, processes and threads are as many after a test as before it. Ray keeps pools of its own."""
+    """A test leaves what it found. Tests with Ray are exempt: Ray keeps pools of its own."""
     if request.node.get_closest_marker("ray"):
         yield
         return
@@ -162,15 +161,15 @@ def no_leaks(request: pytest.FixtureRequest) -> Iterator[None]:
         pytest.fail("left behind: " + "; ".join(found), pytrace=False)
 
 
-# ---- Ray ------------------------------------------------------------------------------------------------------------
+# ---- Ray -----------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="session")
 def ray_local() -> Iterator[Any]:
-    """The one local Ray that tests under tests/cluster/ share: this process is its driver. Yields the ray module.
+    """The one local Ray that tests/cluster/ shares; this process is its driver. Yields the module.
 
-    Own temporary directory with a short name (sockets), never a cluster that was there before. Afterwards no process
-    of it may be left.
+    Its temporary directory is its own and short (sockets); it never joins a cluster that was
+    there before. Afterwards no process of it may be left.
     """
     ray = pytest.importorskip("ray")
     assert not ray.is_initialized(), "a test started Ray by itself and left it running"

@@ -1,4 +1,4 @@
-"""Imports point down, and Ray stands in three files. Read from the source, so that a lazy import counts too."""
+"""Imports point down, and Ray stands in three files. Read from the source: lazy ones count."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def modules(package: str) -> list[Path]:
 
 
 def imported(path: Path) -> set[str]:
-    """Every dotted name that the file imports, at the top or inside a function, also through import_module("x")."""
+    """Every dotted name that the file imports, also inside a function or by import_module."""
     names = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -81,7 +81,7 @@ def test_ray_is_imported_in_three_files_only() -> None:
 
 
 def test_nothing_imports_a_package_by_its_bare_name() -> None:
-    """A bare ``import storage`` works from the repository root and is a second copy of neverforget.storage."""
+    """From the repository root ``import storage`` works, and is a second copy of the package."""
     wrong = [
         f"{path.relative_to(ROOT)} imports {name}"
         for folder in (*PACKAGES, "tests", "bench", "src")
