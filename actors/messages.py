@@ -88,11 +88,8 @@ class Get(Request, tag=5):
 
 
 class Info(Request, tag=6):
-    """``at``: count turns and tokens of 0..at-1 only (of this region's own part); None: all."""
-
     namespace: tuple[str, ...]
     session: str
-    at: int | None = None
 
 
 class Sessions(Request, tag=7):
