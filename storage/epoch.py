@@ -41,8 +41,8 @@ def next_epoch(fs: FileSystem, path: Path, at_least: int = 0) -> int:
             file.fdatasync()
     finally:
         file.close()
-    if created:
-        fs.sync_directory(path.parent)
+    # Also when the file was there: its maker may have died before it synced the name.
+    fs.sync_directory(path.parent)
     return epoch
 
 
