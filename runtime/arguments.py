@@ -1,0 +1,96 @@
+"""Arguments checked before anything is sent, so that every mode answers a wrong one the same way."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable
+from enum import Enum
+from typing import Any, Final, Literal
+
+from neverforget.actors.messages import SYNC_DISK, SYNC_PROCESS
+from neverforget.storage.errors import InvalidArgument
+from neverforget.storage.format import SEQ_MAX
+
+LIMIT_MAX = 1_000_000
+SYNC_CODES = {"disk": SYNC_DISK, "process": SYNC_PROCESS}
+
+
+class Raise(Enum):
+    """The default of ``get``: what is not there raises NotFound instead of giving a value."""
+
+    RAISE = "raise"
+
+    def __repr__(self) -> str:
+        return "RAISE"
+
+
+RAISE: Final = Raise.RAISE
+RaiseType = Literal[Raise.RAISE]
+
+
+def whole(value: Any, what: str, low: int, high: int) -> int:
+    """``value`` as an int from ``low`` to ``high``; anything with ``__index__`` but a bool."""
+    if type(value) is not int:
+        if isinstance(value, bool):
+            raise InvalidArgument(f"{what} is {value}; pass a whole number")
+        try:
+            value = operator.index(value)
+        except TypeError:
+            raise InvalidArgument(
+                f"{what} is {value!r}, a {type(value).__name__}; pass a whole number"
+            ) from None
+    if not low <= value <= high:
+        raise InvalidArgument(f"{what} is {value:,}; it must be from {low:,} to {high:,}")
+    return int(value)
+
+
+def checked_limit(limit: Any) -> int:
+    """How many items are wanted at most: 1 to 1,000,000."""
+    return whole(limit, "limit", 1, LIMIT_MAX)
+
+
+def checked_seq(seq: Any, what: str = "seq", low: int = 0) -> int:
+    """The number of a turn."""
+    return whole(seq, what, low, SEQ_MAX)
+
+
+def sync_code(sync: str | None, default: str) -> int:
+    """The wire's word for a sync level. None: the handle's own."""
+    try:
+        return SYNC_CODES[default if sync is None else sync]
+    except (KeyError, TypeError):
+        raise InvalidArgument(f'sync is {sync!r}; pass "disk" or "process"') from None
+
+
+def runs_of(seqs: Any) -> list[tuple[int, int]]:
+    """``seqs`` (a number, or an iterable of numbers) as ascending (first, last) runs without
+    overlap.
+    """
+    if isinstance(seqs, range) and seqs.step == 1 and len(seqs):
+        return [(checked_seq(seqs[0]), checked_seq(seqs[-1]))]
+    if isinstance(seqs, Iterable) and not isinstance(seqs, (str, bytes)):
+        wanted = sorted({checked_seq(seq) for seq in seqs})
+    else:
+        wanted = [checked_seq(seqs, "seqs")]
+    runs: list[tuple[int, int]] = []
+    for seq in wanted:
+        if runs and seq == runs[-1][1] + 1:
+            runs[-1] = (runs[-1][0], seq)
+        else:
+            runs.append((seq, seq))
+    return runs
+
+
+def checked_roles(roles: Any) -> list[str] | None:
+    """Which roles to show; a bare string is one role. None: all."""
+    if roles is None:
+        return None
+    if isinstance(roles, str):
+        return [str.__str__(roles)]
+    try:
+        found = list(roles)
+    except TypeError:
+        found = [None]
+    if not found or not all(isinstance(role, str) for role in found):
+        raise InvalidArgument(f"roles is {roles!r}; pass one role or several, as text")
+    return [str.__str__(role) for role in found]

@@ -1,0 +1,53 @@
+"""Cursors: where a listing was left, as opaque text that says which listing it is of.
+
+A cursor holds the kind of listing, a digest of what was listed, and a place. Handed to another
+session or listing it is refused instead of being read as a place there.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from typing import Any, TypeVar
+
+import msgspec
+
+from neverforget.storage.errors import InvalidArgument
+
+TURNS, SESSIONS, NAMESPACES, AUDIT = range(4)
+P = TypeVar("P")
+_NAMES = ("turns of a session", "sessions", "namespaces", "audit entries")
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(tuple[int, bytes, Any])
+
+
+def binding(what: bytes) -> bytes:
+    """The digest that ties a cursor to what it lists."""
+    return hashlib.blake2b(what, digest_size=6, person=b"nf-cursor").digest()
+
+
+def make(kind: int, bound_to: bytes, place: Any) -> str:
+    """``place`` is whatever the listing needs to go on; msgpack must be able to hold it."""
+    raw = _encoder.encode((kind, bound_to, place))
+    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
+
+
+def read(cursor: str, kind: int, bound_to: bytes, place_type: type[P]) -> P:
+    """The place in ``cursor``; InvalidArgument when it is no cursor of this very listing."""
+    try:
+        raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), b"-_", validate=True)
+        found_kind, found_binding, found = _decoder.decode(raw)
+        place = msgspec.convert(found, place_type)
+    except (binascii.Error, ValueError, msgspec.MsgspecError):
+        raise InvalidArgument(
+            f"{cursor[:60]!r} is no cursor; pass a page's .next or .previous as it is"
+        ) from None
+    if found_kind != kind or found_binding != bound_to:
+        listed = _NAMES[found_kind] if 0 <= found_kind < len(_NAMES) else "something"
+        raise InvalidArgument(
+            f"this cursor is of another listing of {listed}; use the one that its own page gave, "
+            "with the same arguments"
+        )
+    return place
