@@ -1,4 +1,4 @@
-"""Arguments checked before anything is sent, so that every mode answers a wrong one the same way."""
+"""Arguments, checked before anything is sent: every mode answers a wrong one the same way."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Any, Final, Literal
 
 from neverforget.actors.messages import SYNC_DISK, SYNC_PROCESS
+from neverforget.runtime.scope import checked_text
 from neverforget.storage.errors import InvalidArgument
 from neverforget.storage.format import SEQ_MAX
 
@@ -86,11 +87,10 @@ def checked_roles(roles: Any) -> list[str] | None:
     if roles is None:
         return None
     if isinstance(roles, str):
-        return [str.__str__(roles)]
-    try:
-        found = list(roles)
-    except TypeError:
-        found = [None]
-    if not found or not all(isinstance(role, str) for role in found):
+        roles = (roles,)
+    if not isinstance(roles, Iterable):
         raise InvalidArgument(f"roles is {roles!r}; pass one role or several, as text")
-    return [str.__str__(role) for role in found]
+    found = [checked_text(role, "a role") for role in roles]
+    if not found:
+        raise InvalidArgument("roles is empty; leave it out to see all roles")
+    return found

@@ -59,7 +59,7 @@ def elements(namespace: NamespaceLike) -> tuple[str, ...]:
         return namespace
     if isinstance(namespace, str):
         given: tuple[Any, ...] = (namespace,)
-    elif isinstance(namespace, Sequence) and not isinstance(namespace, (bytes, bytearray)):
+    elif isinstance(namespace, Sequence):
         given = tuple(namespace)
     else:
         raise InvalidArgument(
