@@ -41,7 +41,9 @@ def _containers(root: Any, where: str) -> Any:
     while pending:
         value, path, depth, parent, slot = pending.pop()
         if depth > NESTING_MAX:
-            raise InvalidArgument(f"{where} is nested more than {NESTING_MAX} deep; it could not be read back")
+            raise InvalidArgument(
+                f"{where} is nested more than {NESTING_MAX} deep; it could not be read back"
+            )
         made: Any
         if isinstance(value, dict):
             made = {}

@@ -186,7 +186,9 @@ def encode_turn(
             "reference, or split it"
         )
     flags = 0
-    if role == "tool_call" or (role == "assistant" and type(content) is dict and content.get("tool_calls")):
+    if role == "tool_call" or (
+        role == "assistant" and type(content) is dict and content.get("tool_calls")
+    ):
         flags = 8  # RecordFlag.CALLS
     if key is not None:
         flags |= 1  # RecordFlag.KEYED
@@ -233,7 +235,9 @@ def _text(value: object, where: str) -> str:
 
 def _metadata(metadata: object) -> Any:
     if not isinstance(metadata, Mapping):
-        raise InvalidArgument(f"metadata is a {type(metadata).__name__}; pass a dict with text keys")
+        raise InvalidArgument(
+            f"metadata is a {type(metadata).__name__}; pass a dict with text keys"
+        )
     return plain_content(dict(metadata), "metadata")
 
 
@@ -249,9 +253,13 @@ def _prove(encoded: bytes, body: dict[int, Any]) -> None:
     try:
         again = encode_body(cbor2.loads(encoded, tag_hook=text_from_tag))
     except (cbor2.CBORError, ValueError, RecursionError) as error:
-        raise InvalidArgument(f"this turn could be written but not read back ({error}); flatten it") from error
+        raise InvalidArgument(
+            f"this turn could be written but not read back ({error}); flatten it"
+        ) from error
     if again != encoded:
-        raise InvalidArgument(f"this turn would not come back equal; fields {sorted(body)} as they were given")
+        raise InvalidArgument(
+            f"this turn would not come back equal; fields {sorted(body)} as they were given"
+        )
 
 
 # ---- stamping --------------------------------------------------------------------------------------------------
@@ -280,7 +288,12 @@ def stamp(
 ) -> None:
     """Fill in what only the owner knows, in place. ``seed`` is ``header_seed`` of the place it is stamped for."""
     _IDENTITY.pack_into(
-        buffer, offset + _IDENTITY_AT, buffer[offset + _IDENTITY_AT] | flags_or, HEADER_VERSION, session_id, seq
+        buffer,
+        offset + _IDENTITY_AT,
+        buffer[offset + _IDENTITY_AT] | flags_or,
+        HEADER_VERSION,
+        session_id,
+        seq,
     )
     _U32.pack_into(buffer, offset + _EPOCH_AT, epoch)
     _U32.pack_into(buffer, offset + _DURABLE_AT, durable_back)
@@ -318,7 +331,9 @@ def decode_records(records: Buffer) -> Iterator[tuple[Header, dict[int, Any] | N
         else:
             body = view[offset + HEADER_BYTES : offset + HEADER_BYTES + length]
             if crc32c(body) != header.body_crc:
-                raise Corrupt(f"body CRC of the record at byte {offset} does not match", offset=offset)
+                raise Corrupt(
+                    f"body CRC of the record at byte {offset} does not match", offset=offset
+                )
             yield header, decode_body(body)
         offset += HEADER_BYTES + ((length + 7) & ~7)
 
@@ -341,9 +356,13 @@ def check_incoming(records: Buffer) -> list[tuple[int, int, Header]]:
         size = HEADER_BYTES + ((length + 7) & ~7)
         body_at = offset + HEADER_BYTES
         if header.magic != MAGIC or header.version != HEADER_VERSION or header.kind != 1:
-            raise InvalidArgument(f"what stands at byte {offset} is not a turn of version {HEADER_VERSION}")
+            raise InvalidArgument(
+                f"what stands at byte {offset} is not a turn of version {HEADER_VERSION}"
+            )
         if header.flags & ~_FLAGS_INCOMING or header.role not in _ROLES_INCOMING:
-            raise InvalidArgument(f"the turn at byte {offset} has flags or a role that no client sets")
+            raise InvalidArgument(
+                f"the turn at byte {offset} has flags or a role that no client sets"
+            )
         if not 0 < length <= BODY_BYTES_MAX or offset + size > end:
             raise InvalidArgument(f"the turn at byte {offset} has an impossible length, {length:,}")
         if crc32c(view[body_at : body_at + length]) != header.body_crc:

@@ -1,0 +1,428 @@
+"""Opening a log after whatever happened to it: what is accepted, what is torn, what is corrupt.
+
+The durable mark is the highest position that any valid record, sealed segment or side file proves to have been synced.
+Invalid beyond it: a torn tail, also when valid records follow (a group reaches the disk in any order). Invalid before it:
+corruption. ``judge`` decides that, purely; ``recover`` does the reading and the writing: torn bytes are copied aside and
+zeroed, corrupt ones copied and left where they are, and what is accepted beyond the mark is written again (same bytes,
+same place) and synced before anybody sees it, because the page cache may hold what the disk lost.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from neverforget.storage.atomic_file import write_atomic
+from neverforget.storage.errors import Corrupt, OutOfSpace, Poisoned
+from neverforget.storage.filesystem import FileSystem
+from neverforget.storage.format import RecordFlag
+from neverforget.storage.record import log_seed
+from neverforget.storage.results import Finding
+from neverforget.storage.scan import claims, gather_heads, scan
+from neverforget.storage.segment import (
+    SEGMENT_HEADER_BYTES,
+    ReadBy,
+    Segment,
+    SegmentHeader,
+    base_of,
+    decode_segment_header,
+    encode_segment_header,
+    whole_pages,
+)
+from neverforget.storage.side_file import SIDE_SUFFIX, SideFile, load_side_file, side_path
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Range = tuple[int, int]
+
+_ZERO = bytes(1 << 20)
+
+
+@dataclass(slots=True)
+class SegmentHeads:
+    """One segment's readable headers, in log order. ``body_ok`` False: erased or unreadable, the owner knows which.
+
+    ``stop``: where its data ends. ``side_file``: covers all of it.
+    """
+
+    base: int
+    stop: int
+    heads: Array
+    positions: Array
+    body_ok: Array
+    side_file: SideFile | None = None
+
+
+@dataclass(slots=True)
+class Recovered:
+    """What opening found. ``findings`` holds no bad bodies: see ``SegmentHeads.body_ok``.
+
+    ``quarantined``: [start, stop) positions where whole records are lost. ``proven``: the durable mark that was found;
+    everything below ``tail`` is durable by now.
+    """
+
+    segments: list[SegmentHeads] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    torn_bytes: int = 0
+    quarantined: list[Range] = field(default_factory=list)
+    tail: int = 0
+    proven: int = 0
+
+    @property
+    def records(self) -> int:
+        return sum(len(s.heads) for s in self.segments)
+
+
+@dataclass(slots=True)
+class _Part:
+    """A segment under recovery: what its side file and the scan of the rest say, in log positions."""
+
+    segment: Segment
+    view: memoryview
+    heads: Array
+    positions: Array
+    body_ok: Array
+    gaps: list[Range]
+    data_end: int
+    garbage_end: int
+    side_file: SideFile | None
+    stop_claimed: int = 0  # data reached at least here, somebody says
+
+
+@dataclass(slots=True)
+class Judgement:
+    mark: int
+    tail: int
+    active: int  # which part appends continue in
+    corrupt: list[Range]
+
+
+def judge(parts: list[_Part]) -> Judgement:
+    """Pure: where the durable mark lies, what is corrupt before it and where the accepted log ends."""
+    mark = _durable_mark(parts)
+    last = max((i for i, p in enumerate(parts) if len(p.positions)), default=0)
+    corrupt: list[Range] = []
+    tail: int | None = None
+    for index, part in enumerate(parts[: last + 1]):
+        bad = [*part.gaps, *((int(p), int(p)) for p in part.positions[~part.body_ok] if p >= mark)]
+        end = part.garbage_end if index == last else _end_of_sealed(part)
+        end = max(end, part.stop_claimed)
+        if end > part.data_end:
+            bad.append((part.data_end, end))
+        for start, stop in sorted(bad):
+            if start < mark:
+                corrupt.append((start, min(stop, mark)))
+            if stop > mark or start >= mark:
+                assert index == last, "a later segment with records proves this one durable"
+                tail = max(start, mark)
+                break
+    if tail is None:
+        tail = max(parts[last].data_end, parts[last].stop_claimed)
+    return Judgement(mark, _without_half_a_batch(parts[last], mark, tail), last, corrupt)
+
+
+def _end_of_sealed(part: _Part) -> int:
+    """Where the data of a segment ended that has a successor. Nobody can know better than what was claimed."""
+    if part.segment.length < part.segment.size:
+        return part.segment.end
+    return part.stop_claimed or part.garbage_end
+
+
+def _durable_mark(parts: list[_Part]) -> int:
+    mark = parts[0].segment.base + SEGMENT_HEADER_BYTES
+    for index, part in enumerate(parts):
+        if part.side_file is not None:
+            mark = max(mark, part.side_file.stop)
+        if not len(part.positions):
+            continue
+        # Nothing is written to a segment before the one in front of it is synced as a whole.
+        mark = max(mark, part.segment.base + SEGMENT_HEADER_BYTES)
+        says = claims(part.heads, part.positions)
+        mark = max(mark, int(says.max()))
+        for claim in np.unique(says[(says > 0) & (says < part.segment.base)]).tolist():
+            for earlier in parts[:index]:
+                if earlier.segment.base < claim <= earlier.segment.end:
+                    earlier.stop_claimed = max(earlier.stop_claimed, claim)
+    return mark
+
+
+def _without_half_a_batch(part: _Part, mark: int, tail: int) -> int:
+    """A batch beyond the mark without its last record is torn as a whole."""
+    at = int(np.searchsorted(part.positions, np.uint64(tail))) - 1
+    if at < 0 or part.positions[at] < mark or not part.heads["flags"][at] & RecordFlag.BATCH_MORE:
+        return tail
+    while part.positions[at] > mark and not part.heads["flags"][at] & RecordFlag.BATCH_FIRST:
+        at -= 1
+    return max(int(part.positions[at]), mark)
+
+
+def _heads_of(part: _Part, tail: int) -> SegmentHeads:
+    count = int(np.searchsorted(part.positions, np.uint64(tail)))
+    return SegmentHeads(
+        base=part.segment.base,
+        stop=min(max(part.data_end, part.stop_claimed), tail),
+        heads=part.heads[:count],
+        positions=part.positions[:count],
+        body_ok=part.body_ok[:count],
+        side_file=part.side_file,
+    )
+
+
+class Recovery:
+    """One opening: finds the segments, reads them, judges, repairs. ``run`` gives the open segments and the result."""
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        directory: Path,
+        *,
+        log_id: int,
+        epoch: int,
+        torn_directory: Path,
+        quarantine_directory: Path,
+        read_by: ReadBy,
+    ) -> None:
+        self._fs = fs
+        self._directory = directory
+        self._log_id = log_id
+        self._seed = log_seed(log_id)
+        self._epoch = epoch
+        self._torn = torn_directory
+        self._quarantine = quarantine_directory
+        self._read_by: ReadBy = read_by
+        self._found = Recovered()
+
+    def run(self) -> tuple[list[Segment], int, Recovered]:
+        """(segments, index of the active one, result). Segments behind the active one are empty.
+
+        Raises Corrupt when there is no log of ours, UnsupportedFormat, OutOfSpace, or Poisoned when what is accepted
+        could not be made durable.
+        """
+        segments = self._open_segments()
+        parts = [self._read(segment) for segment in segments]
+        verdict = judge(parts)
+        found = self._found
+        for start, stop in verdict.corrupt:
+            self._set_aside(parts, start, stop)
+        found.quarantined.sort()
+        active = parts[verdict.active]
+        found.tail, found.proven = verdict.tail, verdict.mark
+        try:
+            self._make_durable(active, verdict)
+            for part in parts[verdict.active + 1 :]:
+                self._tear(part, part.segment.base + SEGMENT_HEADER_BYTES)
+        except (OutOfSpace, Corrupt):
+            raise
+        except OSError as error:
+            raise Poisoned(
+                f"what was found in {self._directory} could not be made durable ({error}); nothing is served from it: "
+                "mend the disk and open it again"
+            ) from error
+        found.segments = [_heads_of(part, verdict.tail) for part in parts[: verdict.active + 1]]
+        return segments, verdict.active, found
+
+    # ---- finding the segments ----------------------------------------------------------------------------------
+
+    def _open_segments(self) -> list[Segment]:
+        names = self._fs.list_directory(self._directory)
+        for name in names:
+            if name.endswith(".tmp"):
+                self._fs.unlink(self._directory / name)
+        bases = {base: name for name in names if (base := base_of(name)) is not None}
+        if not bases:
+            raise Corrupt(
+                f"{self._directory} holds no log segment though a log belongs there; restore it or its disk",
+                file=str(self._directory),
+            )
+        order = sorted(bases)
+        orphans = [
+            n
+            for n in names
+            if n.endswith(SIDE_SUFFIX) and int(n.removesuffix(SIDE_SUFFIX), 16) > order[-1]
+        ]
+        if orphans:
+            raise Corrupt(
+                f"{self._directory / orphans[-1]} describes a segment that is gone; restore the segment's file",
+                file=str(self._directory / orphans[-1]),
+            )
+        segments: list[Segment] = []
+        for index, base in enumerate(order):
+            expected = segments[-1].end if segments else 0
+            if base != expected:
+                self._missing(expected, base)
+            following = order[index + 1] if index + 1 < len(order) else None
+            segments.append(self._open_segment(self._directory / bases[base], base, following))
+        return segments
+
+    def _missing(self, expected: int, base: int) -> None:
+        if base < expected:
+            raise Corrupt(
+                f"segment {base:016x} in {self._directory} begins inside the one before it; a file was renamed",
+                file=str(self._directory),
+            )
+        self._found.quarantined.append((expected, base))
+        self._report(
+            "missing_segment",
+            "error",
+            f"{expected:016x}.seg",
+            0,
+            base - expected,
+            "this segment is gone",
+        )
+
+    def _open_segment(self, path: Path, base: int, following: int | None) -> Segment:
+        file = self._fs.open(path)
+        data = file.pread(SEGMENT_HEADER_BYTES, 0)
+        header = decode_segment_header(data, path)
+        length = file.size()
+        if header is not None and (header.log_id != self._log_id or header.base != base):
+            raise Corrupt(
+                f"{path} belongs to another log or place; it was copied or renamed", file=str(path)
+            )
+        if header is None:
+            if length <= SEGMENT_HEADER_BYTES and following is None:
+                raise Corrupt(
+                    f"{path} is cut to {length} bytes, its header is gone; restore it from a copy",
+                    file=str(path),
+                    offset=0,
+                    bytes=SEGMENT_HEADER_BYTES,
+                )
+            size = following - base if following is not None else whole_pages(length)
+            header = SegmentHeader(self._log_id, base, size, 0)
+            message = "the segment's header failed its CRC and was written again"
+            self._report("corrupt_header", "repaired", path.name, 0, SEGMENT_HEADER_BYTES, message)
+            if length > SEGMENT_HEADER_BYTES:
+                file.pwrite([encode_segment_header(header)], 0)
+                file.fdatasync()
+        if length < header.size:
+            message = f"the file ends at byte {length:,} of {header.size:,}"
+            self._report("short_segment", "error", path.name, length, header.size - length, message)
+            if following is None:
+                file.allocate(header.size)
+        return Segment(file, base, header.size, self._read_by)
+
+    # ---- reading -----------------------------------------------------------------------------------------------
+
+    def _read(self, segment: Segment) -> _Part:
+        base = segment.base
+        side = self._side_file(segment)
+        claimed = 0
+        if side is not None and side.stop - base > segment.length:
+            claimed, side = side.stop, None  # its headers are known, their bytes are gone
+        start = side.stop - base if side is not None else SEGMENT_HEADER_BYTES
+        view, unreadable = segment.whole(start)
+        for offset, n_bytes in unreadable:
+            self._report(
+                "read_error",
+                "error",
+                segment.path.name,
+                offset,
+                n_bytes,
+                "the disk cannot read this range",
+            )
+        result = scan(view, base=base, start=start, size=segment.size, seed=self._seed)
+        for offset in result.bad_padding:
+            message = "the padding behind this record is not zero; the record itself is intact"
+            self._report("corrupt_padding", "repaired", segment.path.name, offset, 0, message)
+        offsets = np.array(result.offsets, dtype=np.int64)
+        heads = gather_heads(view, offsets)
+        positions = offsets.astype(np.uint64) + np.uint64(base)
+        body_ok = ~np.isin(offsets, result.bad_bodies)
+        gaps = [(base + a, base + b) for a, b in result.gaps]
+        if side is not None:
+            gaps = side.gaps + gaps
+            if len(offsets):
+                heads = np.concatenate((side.heads, heads))
+                positions = np.concatenate((side.positions, positions))
+                body_ok = np.concatenate((side.body_ok, body_ok))
+                claimed, side = side.stop, None  # it covers a part only: a new one will be made
+            else:
+                heads, positions, body_ok = side.heads, side.positions, side.body_ok
+        return _Part(
+            segment=segment,
+            view=view,
+            heads=heads,
+            positions=positions,
+            body_ok=body_ok,
+            gaps=gaps,
+            data_end=base + result.data_end,
+            garbage_end=base + result.garbage_end,
+            side_file=side,
+            stop_claimed=max(claimed, side.stop if side is not None else 0),
+        )
+
+    def _side_file(self, segment: Segment) -> SideFile | None:
+        path = side_path(self._directory, segment.base)
+        if not self._fs.exists(path):
+            return None
+        try:
+            side = load_side_file(self._fs, path, self._log_id)
+            if side.base == segment.base and side.size == segment.size and side.stop <= segment.end:
+                return side
+            side.close()
+            problem = "belongs to another segment"
+        except (Corrupt, OSError) as error:
+            problem = str(error)
+        self._report(
+            "bad_side_file",
+            "repaired",
+            path.name,
+            0,
+            0,
+            f"{problem}; its segment was scanned instead",
+        )
+        self._fs.unlink(path)
+        return None
+
+    # ---- repairing ---------------------------------------------------------------------------------------------
+
+    def _set_aside(self, parts: list[_Part], start: int, stop: int) -> None:
+        """Corruption stays where it is; a copy and a finding are made, and its range is known from now on."""
+        part = next(p for p in parts if p.segment.base <= start < p.segment.end)
+        offset = start - part.segment.base
+        self._found.quarantined.append((start, stop))
+        message = f"records at positions {start}..{stop} are lost: corrupt before the durable mark"
+        self._report(
+            "corrupt_header", "error", part.segment.path.name, offset, stop - start, message
+        )
+        path = self._quarantine / f"{start:016x}-{stop:016x}.bad"
+        if not self._fs.exists(path):
+            self._fs.make_directory(self._quarantine)
+            write_atomic(self._fs, path, bytes(part.view[offset : stop - part.segment.base]))
+
+    def _tear(self, part: _Part, start: int) -> None:
+        """Copy what lies from ``start`` on aside, then zero it. The caller syncs."""
+        end = max(part.garbage_end, part.data_end)
+        if end <= start:
+            return
+        base = part.segment.base
+        self._found.torn_bytes += end - start
+        message = f"{end - start:,} bytes beyond the durable mark were never complete; copied to {self._torn.name}/"
+        self._report(
+            "torn_tail", "repaired", part.segment.path.name, start - base, end - start, message
+        )
+        self._fs.make_directory(self._torn)
+        path = self._torn / f"{start:016x}-{end:016x}-{self._epoch:08x}.torn"
+        write_atomic(self._fs, path, bytes(part.view[start - base : end - base]))
+        for at in range(start, end, len(_ZERO)):
+            part.segment.file.pwrite([_ZERO[: end - at]], at - base)
+        part.segment.file.fdatasync()
+
+    def _make_durable(self, part: _Part, verdict: Judgement) -> None:
+        """Write what is accepted beyond the mark again, zero what is torn, sync."""
+        segment = part.segment
+        start = max(verdict.mark, segment.base + SEGMENT_HEADER_BYTES)
+        for at in range(start, verdict.tail, len(_ZERO)):
+            stop = min(verdict.tail, at + len(_ZERO))
+            segment.file.pwrite(
+                [bytes(part.view[at - segment.base : stop - segment.base])], at - segment.base
+            )
+        self._tear(part, max(verdict.tail, start))
+        segment.file.fdatasync()
+
+    def _report(
+        self, kind: str, severity: str, file: str, offset: int, n_bytes: int, message: str
+    ) -> None:
+        self._found.findings.append(Finding(kind, severity, file, offset, n_bytes, message))
