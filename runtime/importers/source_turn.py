@@ -1,0 +1,87 @@
+"""What every format is read into: turns on their way to a store, and what is wrong with the
+rest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """Something in the file that was not imported as it stands, and where."""
+
+    file: str
+    line: int
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {self.message}"
+
+
+@dataclass(slots=True)
+class SourceTurn:
+    """One turn of a file. ``fields`` are the arguments of ``Session.append``.
+
+    ``seq`` is set when the file says where in its session the turn stood (our own export).
+    ``state`` is "ok", "hidden", or for one whose content is gone "erased" or "unreadable".
+    """
+
+    session: str
+    line: int
+    fields: dict[str, Any]
+    namespace: tuple[str, ...] = ()
+    agent: str | None = None
+    seq: int | None = None
+    state: str = "ok"
+
+
+@dataclass(slots=True)
+class Branch:
+    """The conversation ``session`` as a whole: ``turns`` from its first message on.
+
+    ``leaf`` names the session to use instead where ``session`` already holds another course of the
+    same conversation: an append-only session cannot take back the turns of the branch that was
+    current before.
+    """
+
+    session: str
+    leaf: str
+    turns: list[SourceTurn]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a value begins: names the file and line in problems."""
+
+    file: str
+    line: int
+
+    def problem(self, message: str) -> Problem:
+        return Problem(self.file, self.line, message)
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """One top-level JSON value of a file. ``offset``: how many bytes of the file have been read
+    with it."""
+
+    value: Any
+    place: Place
+    offset: int = field(default=0)
+
+
+Parsed = SourceTurn | Branch | Problem
+
+
+class Malformed(ValueError):
+    """A value that does not have the shape its format asks for."""
+
+
+def text_or_none(fields: Mapping[str, Any], name: str) -> str | None:
+    value = fields.get(name)
+    if value is not None and not isinstance(value, str):
+        raise Malformed(f"{name} must be text, not {type(value).__name__}")
+    return value
