@@ -1,4 +1,5 @@
-"""Reading a segment with every CRC checked: for ``verify``, and for the side file of a sealed segment."""
+"""Reading a segment with every CRC checked: for ``verify``, and for the side file of a sealed
+segment."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ from neverforget.storage.side_file import SideFile, encode_side_file, load_side_
 
 
 def build_side_file(segment: Segment, stop: int, log_id: int, *, gently: bool) -> bytes:
-    """The side file over [base, stop) from what stands in the segment. ``gently``: beside a busy thread."""
+    """The side file over [base, stop) from what stands in the segment. ``gently``: beside a busy
+    thread."""
     base = segment.base
     view, _ = segment.whole(SEGMENT_HEADER_BYTES)
     view = view[: stop - base]
@@ -53,7 +55,8 @@ def build_side_file(segment: Segment, stop: int, log_id: int, *, gently: bool) -
 
 
 def _let_others_run() -> None:
-    """Give up the interpreter: the owner's loop would otherwise wait 5 ms for it, at each of its turns."""
+    """Give up the interpreter: the owner's loop would otherwise wait 5 ms for it, at each of its
+    turns."""
     time.sleep(0)
 
 
@@ -67,9 +70,9 @@ def verify_segment(
     log_id: int,
     erased: Container[int],
 ) -> Iterator[Finding]:
-    """Everything wrong in one segment, read by pread past the map. ``stop``: look no further than this position (it is
-    the active segment); None: to its end. Bad bodies at positions in ``erased`` must be zero, and are fine then.
-    """
+    """Everything wrong in one segment, read by pread past the map. ``stop``: look no further than
+    this position (it is the active segment); None: to its end. Bad bodies at positions in
+    ``erased`` must be zero, and are fine then."""
     name = path.name
     try:
         file = fs.open(path, read_only=True)

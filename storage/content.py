@@ -1,29 +1,31 @@
 """What a turn may hold: text, bytes, and JSON-like data that comes back equal. Pure, no I/O.
 
-Text with lone surrogates ("x\\ud83dy", which JavaScript and broken exports produce) has no UTF-8 form; it is kept as a
-private CBOR tag over its "surrogatepass" bytes.
-"""
+Text with lone surrogates ("x\\ud83dy", which JavaScript and broken exports produce) has no UTF-8
+form; it is kept as a private CBOR tag over its "surrogatepass" bytes."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import cbor2
 
-from neverforget.storage.errors import InvalidArgument
+from neverforget.storage.errors import Corrupt, InvalidArgument
 from neverforget.storage.format import SURROGATE_TAG
 
-# cbor2 reads back 400 nested containers; the body's own map is one of them, the metadata's or content's are the rest.
+# cbor2 reads back 400 nested containers; the body's own map is one of them, the metadata's or
+# content's are the rest.
 NESTING_MAX = 399
 
 _SCALARS = frozenset({str, int, float, bool, bytes, type(None)})
 
 
 def plain_content(value: Any, where: str, depth: int = 1) -> Any:
-    """``value`` with every subclass of a plain type made plain. InvalidArgument names the path of what cannot be kept.
+    """``value`` with every subclass of a plain type made plain. InvalidArgument names the path of
+    what cannot be kept.
 
-    The result is a new structure: what the caller changes afterwards does not change what is written.
-    """
+    The result is a new structure: what the caller changes afterwards does not change what is
+    written."""
     kind = type(value)
     if kind in _SCALARS:
         return value
@@ -35,7 +37,8 @@ def plain_content(value: Any, where: str, depth: int = 1) -> Any:
 
 
 def _containers(root: Any, where: str) -> Any:
-    """Depth first without recursion: a caller deep in its own stack gets InvalidArgument, not RecursionError."""
+    """Depth first without recursion: a caller deep in its own stack gets InvalidArgument, not
+    RecursionError."""
     top: list[Any] = [None]
     pending: list[tuple[Any, str, int, Any, Any]] = [(root, where, 1, top, 0)]
     while pending:
@@ -77,24 +80,25 @@ def _key(key: Any, path: str) -> str:
 
 
 def _scalar_subclass(value: Any, path: str) -> Any:
-    """An enum member that is a str, a numpy float that is a float: equal to the plain value it becomes."""
-    for plain in (str, bytes, int, float):
-        if isinstance(value, plain):
-            made: Any = {
-                str: str.__str__,
-                bytes: bytes,
-                int: int.__int__,
-                float: float.__float__,
-            }[plain](value)
-            return made
+    """An enum member that is a str, a numpy float that is a float: equal to the plain value it
+    becomes."""
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, bytes):
+        return bytes(value)
+    if isinstance(value, int):
+        return int.__int__(value)
+    if isinstance(value, float):
+        return float.__float__(value)
     raise InvalidArgument(
-        f"{path} is a {type(value).__name__}; content is text, bytes, numbers, booleans, None, lists, and dicts with "
-        "text keys"
+        f"{path} is a {type(value).__name__}; content is text, bytes, numbers, "
+        "booleans, None, lists, and dicts with text keys"
     )
 
 
 def plain_text(value: Any) -> Any:
-    """``value`` with every text that has lone surrogates replaced by its tag. For what UTF-8 refused."""
+    """``value`` with every text that has lone surrogates replaced by its tag. For what UTF-8
+    refused."""
     if type(value) is str:
         try:
             value.encode()
@@ -109,7 +113,28 @@ def plain_text(value: Any) -> Any:
 
 
 def text_from_tag(tag: cbor2.CBORTag, _immutable: bool) -> Any:
-    """The other way round, for cbor2's ``tag_hook`` (cbor2 6: the tag, and whether it stands in a map's key)."""
+    """The other way round, for cbor2's ``tag_hook`` (cbor2 6: the tag, and whether it stands in a
+    map's key)."""
     if tag.tag == SURROGATE_TAG and type(tag.value) is bytes:
         return tag.value.decode("utf-8", "surrogatepass")
     raise ValueError(f"unknown CBOR tag {tag.tag}")
+
+
+def encode_body(body: Mapping[Any, Any]) -> bytes:
+    """CBOR of a body made of plain values. Text with lone surrogates becomes the private tag over
+    its bytes."""
+    try:
+        return cbor2.dumps(body)
+    except UnicodeEncodeError:
+        return cbor2.dumps(plain_text(body))
+
+
+def decode_body(body: bytes | bytearray | memoryview) -> dict[Any, Any]:
+    """The map that ``encode_body`` wrote. Raises Corrupt when the bytes are not one."""
+    try:
+        found = cbor2.loads(body, tag_hook=text_from_tag)
+    except (cbor2.CBORError, ValueError, TypeError, OverflowError, RecursionError) as error:
+        raise Corrupt(f"a record's body is not the CBOR it should be: {error}") from error
+    if type(found) is not dict:
+        raise Corrupt(f"a record's body is a {type(found).__name__}, not a map")
+    return found

@@ -1,59 +1,44 @@
 """The log: a directory of segments, one writer, append and read by position.
 
-    position = log.reserve(n_bytes)      may roll to the next segment
-    log.stamp(batch, offset, position + offset, ...)      for each record of the batch
-    log.stage(batch)                     nothing is written yet
-    log.write()                          everything staged, one pwrite: survives the death of this process
-    log.sync()                           one fdatasync: survives power loss
+    position = log.reserve(n_bytes)      may roll to the next segment log.stamp(batch, offset,
+    position + offset, ...)      for each record of the batch log.stage(batch)
+    nothing is written yet log.write()                          everything staged, one pwrite:
+    survives the death of this process log.sync()                           one fdatasync: survives
+    power loss
 
-Invariants: records and batches never span segments; nothing is written to a segment before the one in front of it is synced as a
-whole; ``durable <= written <= tail``; what is below ``durable`` was synced. A failed write or sync poisons the log: nothing is
-retried, every later write or sync raises Poisoned, reads go on; open it again. OutOfSpace arises only where a segment is
-made, refuses that batch and leaves the log as it was. One thread owns a Log; ``submit`` runs the making of spare segments
-and side files elsewhere, and ``verify`` may run beside it.
-"""
+Invariants: records and batches never span segments; nothing is written to a segment before the one
+in front of it is synced as a whole; ``durable <= written <= tail``; what is below ``durable`` was
+synced. A failed write or sync poisons the log: nothing is retried, every later write or sync raises
+Poisoned, reads go on; open it again. OutOfSpace arises only where a segment is made, refuses that
+batch and leaves the log as it was. One thread owns a Log; ``submit`` runs the making of spare
+segments and side files elsewhere, and ``verify`` may run beside it."""
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from crc32c import crc32c
-
 from neverforget.storage.check import verify_segment
 from neverforget.storage.clock import Clock, SystemClock
-from neverforget.storage.errors import Corrupt, InvalidArgument, OutOfSpace, Poisoned
+from neverforget.storage.errors import InvalidArgument, OutOfSpace, Poisoned
 from neverforget.storage.filesystem import FileSystem
-from neverforget.storage.format import HEADER, HEADER_BYTES, MAGIC, Kind
+from neverforget.storage.format import Kind
+from neverforget.storage.group import Group
+from neverforget.storage.log_options import LogOptions as LogOptions
 from neverforget.storage.record import Buffer, Header, encode_control, header_seed, log_seed, stamp
 from neverforget.storage.recovery import Recovered, Recovery
 from neverforget.storage.results import Finding
 from neverforget.storage.segment import (
     SEGMENT_HEADER_BYTES,
-    ReadBy,
     Segment,
     SegmentHeader,
     create_segment,
-    whole_pages,
 )
+from neverforget.storage.segments import Segments
 from neverforget.storage.side_files import SideFiles
 from neverforget.storage.spare import SparePipeline, Submit
-
-MIB = 1024 * 1024
-_FIRST_READ_BYTES = 4096
-
-
-@dataclass(frozen=True, slots=True)
-class LogOptions:
-    """``read_by="pread"``: a media error is Corrupt instead of SIGBUS; slower. Sizes are whole pages of 4 KiB."""
-
-    segment_bytes: int = 64 * MIB
-    first_segment_bytes: int = MIB
-    batch_bytes_max: int = 64 * MIB
-    read_by: ReadBy = "map"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +73,7 @@ class Log:
         self.epoch = epoch
         self._options = options
         self._clock = clock
-        self._segments = segments[: active + 1]
-        self._bases = [s.base for s in self._segments]
+        self._segments = Segments(directory, self._seed, segments[: active + 1])
         self._active = segments[active]
         self._sides = SideFiles(
             fs,
@@ -103,9 +87,7 @@ class Log:
             directory,
             log_id=log_id,
             epoch=epoch,
-            first_segment_bytes=options.first_segment_bytes,
-            segment_bytes=options.segment_bytes,
-            read_by=options.read_by,
+            options=options,
             submit=submit,
             spare=segments[active + 1] if active + 1 < len(segments) else None,
         )
@@ -116,24 +98,24 @@ class Log:
         self.syncs = 0
         self.last_sync_us = 0
         self._proven = recovered.proven
-        self._claim_staged = self._claim_written = recovered.proven
+        self._claim_written = recovered.proven
         self._last_real_end = recovered.tail
-        self._staged: list[Buffer] = []
-        self._staged_at: list[int] = []
+        self._group = Group()
         self._overwritten: set[int] = set()
 
-    # ---- creating and opening ----------------------------------------------------------------------------------
+    # ---- creating and opening --------------------------------------------------------------------
 
     @staticmethod
     def create(
         fs: FileSystem, directory: Path, *, log_id: int, options: LogOptions | None = None
     ) -> None:
-        """Make the directory and the first segment; durable when this returns. Raises OutOfSpace, OSError."""
+        """Make the directory and the first segment; durable when this returns. Raises OutOfSpace,
+        OSError."""
         options = options or LogOptions()
         fs.make_directory(directory)
         fs.sync_directory(directory.parent)
-        size = whole_pages(min(options.first_segment_bytes, options.segment_bytes))
-        create_segment(fs, directory, SegmentHeader(log_id, 0, size, 0), "pread").close()
+        header = SegmentHeader(log_id, 0, options.size_after(0), 0)
+        create_segment(fs, directory, header, "pread").close()
 
     @staticmethod
     def open(
@@ -148,7 +130,8 @@ class Log:
         clock: Clock | None = None,
         submit: Submit | None = None,
     ) -> tuple[Log, Recovered]:
-        """Recover and open. What is returned is durable: see ``recovery.Recovery.run`` for what it raises."""
+        """Recover and open. What is returned is durable: see ``recovery.Recovery.run`` for what it
+        raises."""
         options = options or LogOptions()
         recovery = Recovery(
             fs,
@@ -181,24 +164,25 @@ class Log:
     def _make_missing_side_files(self, recovered: Recovered) -> None:
         """Of sealed segments, whose owner ended before its worker had made them."""
         made = {s.base: s for s in recovered.segments}
-        for segment in self._segments[:-1]:
+        for segment in self._segments.all[:-1]:
             found = made[segment.base]
             if found.side_file is None:
                 self._sides.make(segment, found.stop)
 
-    # ---- appending ---------------------------------------------------------------------------------------------
+    # ---- appending -------------------------------------------------------------------------------
 
     def reserve(self, n_bytes: int) -> int:
-        """Where the next batch, of ``n_bytes``, will stand. Rolls to another segment when it does not fit.
+        """Where the next batch, of ``n_bytes``, will stand. Rolls to another segment when it does
+        not fit.
 
-        Rolling writes and syncs what was staged. Raises InvalidArgument above ``batch_bytes_max``, OutOfSpace when the
-        segment cannot be made (the log is as it was), Poisoned.
-        """
+        Rolling writes and syncs what was staged. Raises InvalidArgument above ``batch_bytes_max``,
+        OutOfSpace when the segment cannot be made (the log is as it was), Poisoned."""
         if self.poisoned is not None:
             self._refuse()
         if n_bytes > self._options.batch_bytes_max:
             raise InvalidArgument(
-                f"a batch of {n_bytes:,} bytes is above the limit of {self._options.batch_bytes_max:,}; append it in parts"
+                f"a batch of {n_bytes:,} bytes is above the limit of "
+                f"{self._options.batch_bytes_max:,}; append it in parts"
             )
         if self.tail + n_bytes > self._active.end:
             self._roll(n_bytes)
@@ -214,7 +198,8 @@ class Log:
         seq: int,
         flags_or: int = 0,
     ) -> None:
-        """Complete the record at ``offset`` of ``buffer`` for ``position``, with this log's epoch and durable mark."""
+        """Complete the record at ``offset`` of ``buffer`` for ``position``, with this log's epoch
+        and durable mark."""
         stamp(
             buffer,
             offset,
@@ -227,39 +212,41 @@ class Log:
         )
 
     def stage(self, buffer: Buffer) -> None:
-        """A stamped batch, whole, for the position that ``reserve`` gave. The buffer is the log's from now on."""
+        """A stamped batch, whole, for the position that ``reserve`` gave. The buffer is the log's
+        from now on."""
         self._stage(buffer)
         self._last_real_end = self.tail
 
     def _stage(self, buffer: Buffer) -> None:
         n_bytes = len(buffer)
         assert n_bytes & 7 == 0 and self.tail + n_bytes <= self._active.end, "reserve first"
-        self._staged.append(buffer)
-        self._staged_at.append(self.tail)
-        self._claim_staged = self.durable
+        self._group.add(buffer, self.tail, self.durable)
         self.tail += n_bytes
 
     def write(self) -> None:
-        """Everything staged, one gathered write. It then survives the death of any process, not power loss.
+        """Everything staged, one gathered write. It then survives the death of any process, not
+        power loss.
 
         Raises Poisoned when it fails, and ever after.
         """
         if self.poisoned is not None:
             self._refuse()
-        if not self._staged:
+        group = self._group
+        if not group.buffers:
             return
         try:
-            self._active.file.pwrite(self._staged, self._staged_at[0] - self._active.base)
+            self._active.file.pwrite(group.buffers, group.start - self._active.base)
         except OSError as error:
             self._poison("write", error)
-        self._staged, self._staged_at = [], []
+        self._group = Group()
         self.written = self.tail
-        self._claim_written = self._claim_staged
+        self._claim_written = group.claim
         if self.tail - self._active.base > self._active.size // 2:
             self._spares.prepare(self._active)
 
     def sync(self) -> None:
-        """Everything written is durable when this returns: it survives power loss. Raises Poisoned when it fails."""
+        """Everything written is durable when this returns: it survives power loss. Raises Poisoned
+        when it fails."""
         if self.poisoned is not None:
             self._refuse()
         if self.durable == self.written and not self._overwritten:
@@ -267,7 +254,7 @@ class Log:
         started = self._clock.monotonic()
         try:
             for base in sorted(self._overwritten - {self._active.base}):
-                self._segment_of(base).file.fdatasync()
+                self._segments.holding(base).file.fdatasync()
             self._active.file.fdatasync()
         except OSError as error:
             self._poison("sync", error)
@@ -279,11 +266,13 @@ class Log:
 
     @property
     def unproven(self) -> bool:
-        """The last group is durable, but no record says so yet: rot in it would pass for a torn tail. See ``noop``."""
+        """The last group is durable, but no record says so yet: rot in it would pass for a torn
+        tail. See ``noop``."""
         return self._last_real_end > self._proven
 
     def noop(self, timestamp_us: int) -> int:
-        """Stage a record that says nothing but how far the log is durable. Its end. Raises as ``reserve``."""
+        """Stage a record that says nothing but how far the log is durable. Its end. Raises as
+        ``reserve``."""
         record = encode_control(Kind.NOOP, 0, 0, {}, timestamp_us=timestamp_us)
         position = self.reserve(len(record))
         self.stamp(record, 0, position, session_id=0, seq=0)
@@ -293,12 +282,12 @@ class Log:
     def overwrite(self, position: int, n_bytes: int) -> None:
         """Zero the body bytes from ``position`` on, for erasure; ``sync`` makes it durable.
 
-        Only below the durable mark that records on disk prove: beyond it, recovery would take the record for torn.
-        """
+        Only below the durable mark that records on disk prove: beyond it, recovery would take the
+        record for torn."""
         if self.poisoned is not None:
             self._refuse()
         assert position + n_bytes <= self._proven, "sync, append a record, sync; then erase"
-        segment = self._segment_of(position)
+        segment = self._segments.holding(position)
         self._overwritten.add(segment.base)
         try:
             segment.file.pwrite([bytes(n_bytes)], position - segment.base)
@@ -307,15 +296,15 @@ class Log:
 
     def _poison(self, what: str, error: OSError) -> NoReturn:
         self.poisoned = (
-            f"a {what} in {self._directory} failed ({error}); what was not acknowledged may be lost. The log must be "
-            "opened again, which recovers what is on disk"
+            f"a {what} in {self._directory} failed ({error}); what was not acknowledged may be lost. "
+            "The log must be opened again, which recovers what is on disk"
         )
         raise Poisoned(self.poisoned) from error
 
     def _refuse(self) -> NoReturn:
         raise Poisoned(self.poisoned or "")
 
-    # ---- rolling and sealing -----------------------------------------------------------------------------------
+    # ---- rolling and sealing ---------------------------------------------------------------------
 
     def _roll(self, n_bytes: int) -> None:
         try:
@@ -327,16 +316,16 @@ class Log:
         self.write()
         self.sync()
         sealed, stop = self._active, self.tail
-        self._segments.append(following)
-        self._bases.append(following.base)
+        self._segments.add(following)
         self._active = following
-        # written and durable stay where the data ended: the first records here thereby prove where that was.
+        # written and durable stay where the data ended: the first records here thereby prove where
+        # that was.
         self.tail = following.base + SEGMENT_HEADER_BYTES
         self._sides.make(sealed, stop)
 
     def seal(self) -> None:
-        """An orderly end: everything written and durable, and a side file for what is there, so that the next opening
-        reads no bodies. Appending may go on. Raises Poisoned."""
+        """An orderly end: everything written and durable, and a side file for what is there, so
+        that the next opening reads no bodies. Appending may go on. Raises Poisoned."""
         self.write()
         self.sync()
         if self._active.base < self.durable:
@@ -344,91 +333,54 @@ class Log:
         self._sides.collect(wait=True)
 
     def close(self) -> None:
-        """Release every file. What was staged and not written is dropped: it was not acknowledged. Idempotent."""
+        """Release every file. What was staged and not written is dropped: it was not acknowledged.
+        Idempotent."""
         if self.closed:
             return
         self.closed = True
-        self._staged, self._staged_at = [], []
+        self._group = Group()
         self._spares.close()
         self._sides.close()
-        for segment in self._segments:
-            segment.close()
+        self._segments.close()
 
-    # ---- reading -----------------------------------------------------------------------------------------------
+    # ---- reading ---------------------------------------------------------------------------------
 
     def read(self, position: int) -> memoryview:
-        """The whole record at ``position``, header to padding, both CRCs checked; staged records too.
+        """The whole record at ``position``, header to padding, both CRCs checked; staged ones too.
 
-        The view stays good after ``close``; copy it if it is to survive an erasure unchanged. Raises Corrupt.
-        """
-        view, offset, header = self._checked_header(position)
-        length: int = header[7]
-        end = HEADER_BYTES + ((length + 7) & ~7)
-        record = view[offset : offset + end]
-        if len(record) < end:
-            segment = self._segment_of(position)
-            record = segment.slice(position - segment.base, end)
-        if crc32c(record[HEADER_BYTES : HEADER_BYTES + length]) != header[13] or len(record) < end:
-            raise self._corrupt(position, HEADER_BYTES + length, "body")
-        return record
+        The view stays good after ``close``; copy what must not change under an erasure. Raises
+        Corrupt."""
+        if self._group.holds(position):
+            return self._group.read(position, self._seed)[0]
+        return self._segments.read(position)
 
     def header(self, position: int) -> Header:
-        """The header at ``position``, its CRC checked; its body may be erased or unreadable. Raises Corrupt."""
-        return Header._make(self._checked_header(position)[2])
+        """The header at ``position``, its CRC checked; its body may be erased or unreadable.
 
-    def _checked_header(self, position: int) -> tuple[memoryview, int, tuple[int, ...]]:
-        if position >= self.written and self._staged_at and position >= self._staged_at[0]:
-            at = bisect_right(self._staged_at, position) - 1
-            view, offset = memoryview(self._staged[at]), position - self._staged_at[at]
-        else:
-            segment = self._segment_of(position)
-            offset = position - segment.base
-            if segment.view is not None:
-                view = segment.view
-            else:
-                view, offset = segment.slice(offset, _FIRST_READ_BYTES), 0
-        if offset + HEADER_BYTES > len(view):
-            raise self._corrupt(position, HEADER_BYTES, "header")
-        header = HEADER.unpack_from(view, offset)
-        crc = crc32c(view[offset : offset + 60], header_seed(self._seed, position))
-        if header[0] != MAGIC or crc != header[15]:
-            raise self._corrupt(position, HEADER_BYTES, "header")
-        return view, offset, header
-
-    def _segment_of(self, position: int) -> Segment:
-        at = bisect_right(self._bases, position) - 1
-        if at < 0 or position >= self._segments[at].end:
-            raise Corrupt(
-                f"position {position} is in no segment of {self._directory}", offset=position
-            )
-        return self._segments[at]
-
-    def _corrupt(self, position: int, n_bytes: int, what: str) -> Corrupt:
-        segment = self._segment_of(position)
-        return Corrupt(
-            f"the {what} of the record at position {position} fails its CRC in {segment.path}; the rest is readable: "
-            "run verify, and restore the file from a copy",
-            file=str(segment.path),
-            offset=position - segment.base,
-            bytes=n_bytes,
-        )
+        Raises Corrupt.
+        """
+        if self._group.holds(position):
+            return Header._make(self._group.read(position, self._seed)[1])
+        return Header._make(self._segments.header(position))
 
     def find(self, id12: bytes, since: int = 0) -> list[int]:
-        """Positions >= ``since``, ascending, of records whose header bytes 40..52 (producer id and seq, or the digest of
-        a key) are ``id12``, among the segments that have a side file: surely all below ``indexed_until``."""
+        """Positions >= ``since``, ascending, of records whose header bytes 40..52 (producer id and
+        seq, or the digest of a key) are ``id12``, among the segments that have a side file: surely
+        all below ``indexed_until``."""
         return self._sides.find(id12, since)
 
     @property
     def indexed_until(self) -> int:
-        return self._sides.covered(self._bases)
+        return self._sides.covered(self._segments.bases)
 
     def verify(self, erased: Container[int] = ()) -> Iterator[Finding]:
-        """Read everything that is durable now, past the map, and yield what is wrong. May run on another thread.
+        """Read everything that is durable now, past the map, and yield what is wrong. May run on
+        another thread.
 
         ``erased``: positions of records whose body was erased; it must be zero then.
         """
         durable, active = self.durable, self._active
-        for segment in list(self._segments):
+        for segment in list(self._segments.all):
             yield from verify_segment(
                 self._fs,
                 segment.path,
@@ -444,9 +396,10 @@ class Log:
     def segments(self) -> list[SegmentInfo]:
         """In log order; the last one is the active one."""
         return [
-            SegmentInfo(s.base, s.size, s.path, s is not self._active) for s in list(self._segments)
+            SegmentInfo(s.base, s.size, s.path, s is not self._active)
+            for s in list(self._segments.all)
         ]
 
     @property
     def bytes_on_disk(self) -> int:
-        return sum(s.size for s in self._segments)
+        return sum(s.size for s in self._segments.all)

@@ -1,12 +1,13 @@
-"""One record: a 64-byte header and a CBOR body. Making one (client), stamping it (owner), reading it back.
+"""One record: a 64-byte header and a CBOR body. Making one (client), stamping it (owner), reading
+it back.
 
-The client makes the record complete but for what only the owner knows; the owner stamps session_id, sequence_id,
-epoch, durable_back and the header's CRC in place. Bytes: ``FORMAT.md``.
+The client makes the record complete but for what only the owner knows; the owner stamps session_id,
+sequence_id, epoch, durable_back and the header's CRC in place. Bytes: ``FORMAT.md``.
 
-Invariants: what ``encode_turn`` returns can be decoded again and comes back equal; nothing that cannot is ever sent.
-The owner never decodes a body: it checks lengths, CRC and kind. A header's CRC is seeded with the log's id and the
-record's position, so that the bytes of a record are a record at one place of one log only.
-"""
+Invariants: what ``encode_turn`` returns can be decoded again and comes back equal; nothing that
+cannot is ever sent. The owner never decodes a body: it checks lengths, CRC and kind. A header's CRC
+is seeded with the log's id and the record's position, so that the bytes of a record are a record at
+one place of one log only."""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ from typing import Any, NamedTuple
 import cbor2
 from crc32c import crc32c
 
-from neverforget.storage.content import plain_content, plain_text, text_from_tag
+from neverforget.storage.content import decode_body as decode_body
+from neverforget.storage.content import encode_body as encode_body
+from neverforget.storage.content import plain_content, text_from_tag
 from neverforget.storage.errors import Corrupt, InvalidArgument
 from neverforget.storage.format import (
     BODY_BYTES_MAX,
@@ -43,16 +46,18 @@ _PADDING = [bytes(n) for n in range(8)]
 _FLAGS_INCOMING = int(RecordFlag.KEYED | RecordFlag.CALLS)
 _ROLES_INCOMING = frozenset(int(code) for code in RoleCode)
 
-# The fields that the owner stamps: flags, version, session_id, sequence_id | epoch | durable_back | header_crc.
+# The fields that the owner stamps: flags, version, session_id, sequence_id | epoch | durable_back |
+# header_crc.
 _IDENTITY_AT, _EPOCH_AT, _DURABLE_AT, _CRC_AT = 6, 36, 56, 60
 _IDENTITY = Struct("<BBQI")
 _U32 = Struct("<I")
 _U64 = Struct("<Q")
 
-# BodyField as plain ints: an IntEnum member costs a slow path in cbor2 and a hash call in every lookup.
+# BodyField as plain ints: an IntEnum member costs a slow path in cbor2 and a hash call in every
+# lookup.
 _CONTENT, _NAME, _AGENT, _CALL_ID = 0, 1, 2, 3
 _KEY, _METADATA, _ROLE = 4, 5, 6
-assert [_CONTENT, _NAME, _AGENT, _CALL_ID, _KEY, _METADATA, _ROLE] == list(BodyField)
+assert list(BodyField) == [_CONTENT, _NAME, _AGENT, _CALL_ID, _KEY, _METADATA, _ROLE]
 
 
 class Header(NamedTuple):
@@ -76,11 +81,12 @@ class Header(NamedTuple):
     header_crc: int
 
 
-# ---- identities ------------------------------------------------------------------------------------------------
+# ---- identities ----------------------------------------------------------------------------------
 
 
 def session_scope(namespace: tuple[str, ...], session: str) -> bytes:
-    """The bytes that stand for (namespace, name): every element with its length, so no two scopes look alike."""
+    """The bytes that stand for (namespace, name): every element with its length, so no two scopes
+    look alike."""
     pieces = [len(namespace).to_bytes(4, "little")]
     for element in (*namespace, session):
         encoded = element.encode("utf-8", "surrogatepass")
@@ -90,40 +96,20 @@ def session_scope(namespace: tuple[str, ...], session: str) -> bytes:
 
 
 def session_digest(namespace: tuple[str, ...], session: str) -> int:
-    """64-bit digest of (namespace, name): a session's id unless another session holds it already."""
+    """64-bit digest of (namespace, name): a session's id unless another session holds it
+    already."""
     scope = session_scope(namespace, session)
     return int.from_bytes(hashlib.blake2b(scope, digest_size=8).digest(), "little")
 
 
 def key_digest(key_scope: bytes, key: str) -> bytes:
-    """96-bit digest of a key within its scope: what a KEYED header holds as producer_id and producer_seq."""
+    """96-bit digest of a key within its scope: what a KEYED header holds as producer_id and
+    producer_seq."""
     encoded = key.encode("utf-8", "surrogatepass")
     return hashlib.blake2b(key_scope + encoded, digest_size=12, person=b"nf-key").digest()
 
 
-# ---- bodies ----------------------------------------------------------------------------------------------------
-
-
-def encode_body(body: Mapping[Any, Any]) -> bytes:
-    """CBOR of a body made of plain values. Text with lone surrogates becomes the private tag over its bytes."""
-    try:
-        return cbor2.dumps(body)
-    except UnicodeEncodeError:
-        return cbor2.dumps(plain_text(body))
-
-
-def decode_body(body: Buffer) -> dict[Any, Any]:
-    """The map that ``encode_body`` wrote. Raises Corrupt when the bytes are not one."""
-    try:
-        found = cbor2.loads(body, tag_hook=text_from_tag)
-    except (cbor2.CBORError, ValueError, TypeError, OverflowError, RecursionError) as error:
-        raise Corrupt(f"a record's body is not the CBOR it should be: {error}") from error
-    if type(found) is not dict:
-        raise Corrupt(f"a record's body is a {type(found).__name__}, not a map")
-    return found
-
-
-# ---- making a record -------------------------------------------------------------------------------------------
+# ---- making a record -----------------------------------------------------------------------------
 
 
 def encode_turn(
@@ -143,10 +129,10 @@ def encode_turn(
 ) -> bytes:
     """The whole record of one turn, padded to its stride, all but what the owner stamps.
 
-    Raises InvalidArgument for whatever would not come back equal: tuples, sets and other objects (naming the path,
-    ``content[3].x``), nesting that cannot be read again, a body above 64 MiB, numbers out of their fields' range.
-    Text and bytes need no proof; whatever is structured is decoded again here, before anything is sent.
-    """
+    Raises InvalidArgument for whatever would not come back equal: tuples, sets and other objects
+    (naming the path, ``content[3].x``), nesting that cannot be read again, a body above 64 MiB,
+    numbers out of their fields' range. Text and bytes need no proof; whatever is structured is
+    decoded again here, before anything is sent."""
     body: dict[int, Any] = {}
     structured = False
     if content is not None:
@@ -182,8 +168,8 @@ def encode_turn(
     length = len(encoded)
     if length > BODY_BYTES_MAX:
         raise InvalidArgument(
-            f"a turn of {length:,} bytes is above the limit of {BODY_BYTES_MAX:,}; store it elsewhere and append a "
-            "reference, or split it"
+            f"a turn of {length:,} bytes is above the limit of {BODY_BYTES_MAX:,}; store it elsewhere "
+            "and append a reference, or split it"
         )
     flags = 0
     if role == "tool_call" or (
@@ -214,14 +200,15 @@ def encode_control(
     producer_seq: int = 0,
     token_count: int = 0,
 ) -> bytearray:
-    """A record that the owner writes on its own account, ready to be stamped. An empty body takes no bytes."""
+    """A record that the owner writes on its own account, ready to be stamped. An empty body takes
+    no bytes."""
     encoded = encode_body(body) if body else b""
     if len(encoded) > BODY_BYTES_MAX:
         raise InvalidArgument(f"a {kind.name} record of {len(encoded):,} bytes is above the limit")
     record = bytearray(stride(len(encoded)))
     HEADER.pack_into(
-        record, 0, MAGIC, kind, 0, 0, HEADER_VERSION, session_id, seq, len(encoded), timestamp_us, token_count, 0,
-        producer, producer_seq, crc32c(encoded), DURABLE_UNKNOWN, 0,
+        record, 0, MAGIC, kind, 0, 0, HEADER_VERSION, session_id, seq, len(encoded), timestamp_us,
+        token_count, 0, producer, producer_seq, crc32c(encoded), DURABLE_UNKNOWN, 0,
     )  # fmt: skip
     record[HEADER_BYTES : HEADER_BYTES + len(encoded)] = encoded
     return record
@@ -262,7 +249,7 @@ def _prove(encoded: bytes, body: dict[int, Any]) -> None:
         )
 
 
-# ---- stamping --------------------------------------------------------------------------------------------------
+# ---- stamping ------------------------------------------------------------------------------------
 
 
 def log_seed(log_id: int) -> int:
@@ -271,7 +258,8 @@ def log_seed(log_id: int) -> int:
 
 
 def header_seed(seed: int, position: int) -> int:
-    """CRC32C of (log_id, position): where the CRC of the header at ``position`` begins. ``seed``: see log_seed."""
+    """CRC32C of (log_id, position): where the CRC of the header at ``position`` begins. ``seed``:
+    see log_seed."""
     return crc32c(_U64.pack(position), seed)
 
 
@@ -286,7 +274,8 @@ def stamp(
     durable_back: int,
     seed: int,
 ) -> None:
-    """Fill in what only the owner knows, in place. ``seed`` is ``header_seed`` of the place it is stamped for."""
+    """Fill in what only the owner knows, in place. ``seed`` is ``header_seed`` of the place it is
+    stamped for."""
     _IDENTITY.pack_into(
         buffer,
         offset + _IDENTITY_AT,
@@ -300,7 +289,7 @@ def stamp(
     _U32.pack_into(buffer, offset + _CRC_AT, crc32c(buffer[offset : offset + _CRC_AT], seed))
 
 
-# ---- reading ---------------------------------------------------------------------------------------------------
+# ---- reading -------------------------------------------------------------------------------------
 
 
 def read_header(buffer: Buffer, offset: int = 0) -> Header:
@@ -315,7 +304,8 @@ def body_of(record: Buffer, offset: int = 0) -> memoryview:
 
 
 def decode_records(records: Buffer) -> Iterator[tuple[Header, dict[int, Any] | None]]:
-    """(header, body) of records laid end to end; body None where it is missing (erased or unreadable).
+    """(header, body) of records laid end to end; body None where it is missing (erased or
+    unreadable).
 
     Body CRCs are checked again: what arrives here crossed a socket. Raises Corrupt.
     """
@@ -339,11 +329,11 @@ def decode_records(records: Buffer) -> Iterator[tuple[Header, dict[int, Any] | N
 
 
 def check_incoming(records: Buffer) -> list[tuple[int, int, Header]]:
-    """(offset, stride, header) of every record in a request. InvalidArgument refuses the whole batch.
+    """(offset, stride, header) of every record in a request. InvalidArgument refuses the whole
+    batch.
 
-    Checks what the owner relies on without decoding: magic, version, kind TURN, role, flags, lengths, body CRC, and
-    padding that is zero.
-    """
+    Checks what the owner relies on without decoding: magic, version, kind TURN, role, flags,
+    lengths, body CRC, and padding that is zero."""
     view = memoryview(records)
     end = len(view)
     found: list[tuple[int, int, Header]] = []

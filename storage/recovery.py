@@ -1,27 +1,26 @@
 """Opening a log after whatever happened to it: what is accepted, what is torn, what is corrupt.
 
-The durable mark is the highest position that any valid record, sealed segment or side file proves to have been synced.
-Invalid beyond it: a torn tail, also when valid records follow (a group reaches the disk in any order). Invalid before it:
-corruption. ``judge`` decides that, purely; ``recover`` does the reading and the writing: torn bytes are copied aside and
-zeroed, corrupt ones copied and left where they are, and what is accepted beyond the mark is written again (same bytes,
-same place) and synced before anybody sees it, because the page cache may hold what the disk lost.
-"""
+The durable mark is the highest position that any valid record, sealed segment or side file proves
+to have been synced. Invalid beyond it: a torn tail, also when valid records follow (a group reaches
+the disk in any order). Invalid before it: corruption. ``judge`` decides that, purely; ``recover``
+does the reading and the writing: torn bytes are copied aside and zeroed, corrupt ones copied and
+left where they are, and what is accepted beyond the mark is written again (same bytes, same place)
+and synced before anybody sees it, because the page cache may hold what the disk lost."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from neverforget.storage.atomic_file import write_atomic
 from neverforget.storage.errors import Corrupt, OutOfSpace, Poisoned
 from neverforget.storage.filesystem import FileSystem
-from neverforget.storage.format import RecordFlag
+from neverforget.storage.judgement import Array, Judgement, Part, Range, judge
 from neverforget.storage.record import log_seed
 from neverforget.storage.results import Finding
-from neverforget.storage.scan import claims, gather_heads, scan
+from neverforget.storage.scan import gather_heads, scan
 from neverforget.storage.segment import (
     SEGMENT_HEADER_BYTES,
     ReadBy,
@@ -34,15 +33,13 @@ from neverforget.storage.segment import (
 )
 from neverforget.storage.side_file import SIDE_SUFFIX, SideFile, load_side_file, side_path
 
-Array = np.ndarray[Any, np.dtype[Any]]
-Range = tuple[int, int]
-
 _ZERO = bytes(1 << 20)
 
 
 @dataclass(slots=True)
 class SegmentHeads:
-    """One segment's readable headers, in log order. ``body_ok`` False: erased or unreadable, the owner knows which.
+    """One segment's readable headers, in log order. ``body_ok`` False: erased or unreadable, the
+    owner knows which.
 
     ``stop``: where its data ends. ``side_file``: covers all of it.
     """
@@ -59,9 +56,8 @@ class SegmentHeads:
 class Recovered:
     """What opening found. ``findings`` holds no bad bodies: see ``SegmentHeads.body_ok``.
 
-    ``quarantined``: [start, stop) positions where whole records are lost. ``proven``: the durable mark that was found;
-    everything below ``tail`` is durable by now.
-    """
+    ``quarantined``: [start, stop) positions where whole records are lost. ``proven``: the durable
+    mark that was found; everything below ``tail`` is durable by now."""
 
     segments: list[SegmentHeads] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
@@ -75,90 +71,7 @@ class Recovered:
         return sum(len(s.heads) for s in self.segments)
 
 
-@dataclass(slots=True)
-class _Part:
-    """A segment under recovery: what its side file and the scan of the rest say, in log positions."""
-
-    segment: Segment
-    view: memoryview
-    heads: Array
-    positions: Array
-    body_ok: Array
-    gaps: list[Range]
-    data_end: int
-    garbage_end: int
-    side_file: SideFile | None
-    stop_claimed: int = 0  # data reached at least here, somebody says
-
-
-@dataclass(slots=True)
-class Judgement:
-    mark: int
-    tail: int
-    active: int  # which part appends continue in
-    corrupt: list[Range]
-
-
-def judge(parts: list[_Part]) -> Judgement:
-    """Pure: where the durable mark lies, what is corrupt before it and where the accepted log ends."""
-    mark = _durable_mark(parts)
-    last = max((i for i, p in enumerate(parts) if len(p.positions)), default=0)
-    corrupt: list[Range] = []
-    tail: int | None = None
-    for index, part in enumerate(parts[: last + 1]):
-        bad = [*part.gaps, *((int(p), int(p)) for p in part.positions[~part.body_ok] if p >= mark)]
-        end = part.garbage_end if index == last else _end_of_sealed(part)
-        end = max(end, part.stop_claimed)
-        if end > part.data_end:
-            bad.append((part.data_end, end))
-        for start, stop in sorted(bad):
-            if start < mark:
-                corrupt.append((start, min(stop, mark)))
-            if stop > mark or start >= mark:
-                assert index == last, "a later segment with records proves this one durable"
-                tail = max(start, mark)
-                break
-    if tail is None:
-        tail = max(parts[last].data_end, parts[last].stop_claimed)
-    return Judgement(mark, _without_half_a_batch(parts[last], mark, tail), last, corrupt)
-
-
-def _end_of_sealed(part: _Part) -> int:
-    """Where the data of a segment ended that has a successor. Nobody can know better than what was claimed."""
-    if part.segment.length < part.segment.size:
-        return part.segment.end
-    return part.stop_claimed or part.garbage_end
-
-
-def _durable_mark(parts: list[_Part]) -> int:
-    mark = parts[0].segment.base + SEGMENT_HEADER_BYTES
-    for index, part in enumerate(parts):
-        if part.side_file is not None:
-            mark = max(mark, part.side_file.stop)
-        if not len(part.positions):
-            continue
-        # Nothing is written to a segment before the one in front of it is synced as a whole.
-        mark = max(mark, part.segment.base + SEGMENT_HEADER_BYTES)
-        says = claims(part.heads, part.positions)
-        mark = max(mark, int(says.max()))
-        for claim in np.unique(says[(says > 0) & (says < part.segment.base)]).tolist():
-            for earlier in parts[:index]:
-                if earlier.segment.base < claim <= earlier.segment.end:
-                    earlier.stop_claimed = max(earlier.stop_claimed, claim)
-    return mark
-
-
-def _without_half_a_batch(part: _Part, mark: int, tail: int) -> int:
-    """A batch beyond the mark without its last record is torn as a whole."""
-    at = int(np.searchsorted(part.positions, np.uint64(tail))) - 1
-    if at < 0 or part.positions[at] < mark or not part.heads["flags"][at] & RecordFlag.BATCH_MORE:
-        return tail
-    while part.positions[at] > mark and not part.heads["flags"][at] & RecordFlag.BATCH_FIRST:
-        at -= 1
-    return max(int(part.positions[at]), mark)
-
-
-def _heads_of(part: _Part, tail: int) -> SegmentHeads:
+def _heads_of(part: Part, tail: int) -> SegmentHeads:
     count = int(np.searchsorted(part.positions, np.uint64(tail)))
     return SegmentHeads(
         base=part.segment.base,
@@ -171,7 +84,8 @@ def _heads_of(part: _Part, tail: int) -> SegmentHeads:
 
 
 class Recovery:
-    """One opening: finds the segments, reads them, judges, repairs. ``run`` gives the open segments and the result."""
+    """One opening: finds the segments, reads them, judges, repairs. ``run`` gives the open segments
+    and the result."""
 
     def __init__(
         self,
@@ -197,9 +111,8 @@ class Recovery:
     def run(self) -> tuple[list[Segment], int, Recovered]:
         """(segments, index of the active one, result). Segments behind the active one are empty.
 
-        Raises Corrupt when there is no log of ours, UnsupportedFormat, OutOfSpace, or Poisoned when what is accepted
-        could not be made durable.
-        """
+        Raises Corrupt when there is no log of ours, UnsupportedFormat, OutOfSpace, or Poisoned when
+        what is accepted could not be made durable."""
         segments = self._open_segments()
         parts = [self._read(segment) for segment in segments]
         verdict = judge(parts)
@@ -217,13 +130,13 @@ class Recovery:
             raise
         except OSError as error:
             raise Poisoned(
-                f"what was found in {self._directory} could not be made durable ({error}); nothing is served from it: "
-                "mend the disk and open it again"
+                f"what was found in {self._directory} could not be made durable ({error}); "
+                "nothing is served from it: mend the disk and open it again"
             ) from error
         found.segments = [_heads_of(part, verdict.tail) for part in parts[: verdict.active + 1]]
         return segments, verdict.active, found
 
-    # ---- finding the segments ----------------------------------------------------------------------------------
+    # ---- finding the segments --------------------------------------------------------------------
 
     def _open_segments(self) -> list[Segment]:
         names = self._fs.list_directory(self._directory)
@@ -233,7 +146,8 @@ class Recovery:
         bases = {base: name for name in names if (base := base_of(name)) is not None}
         if not bases:
             raise Corrupt(
-                f"{self._directory} holds no log segment though a log belongs there; restore it or its disk",
+                f"{self._directory} holds no log segment though a log belongs there; "
+                "restore it or its disk",
                 file=str(self._directory),
             )
         order = sorted(bases)
@@ -244,7 +158,8 @@ class Recovery:
         ]
         if orphans:
             raise Corrupt(
-                f"{self._directory / orphans[-1]} describes a segment that is gone; restore the segment's file",
+                f"{self._directory / orphans[-1]} describes a segment that is gone; "
+                "restore the segment's file",
                 file=str(self._directory / orphans[-1]),
             )
         segments: list[Segment] = []
@@ -259,7 +174,8 @@ class Recovery:
     def _missing(self, expected: int, base: int) -> None:
         if base < expected:
             raise Corrupt(
-                f"segment {base:016x} in {self._directory} begins inside the one before it; a file was renamed",
+                f"segment {base:016x} in {self._directory} begins inside the one before "
+                "it; a file was renamed",
                 file=str(self._directory),
             )
         self._found.quarantined.append((expected, base))
@@ -303,9 +219,9 @@ class Recovery:
                 file.allocate(header.size)
         return Segment(file, base, header.size, self._read_by)
 
-    # ---- reading -----------------------------------------------------------------------------------------------
+    # ---- reading ---------------------------------------------------------------------------------
 
-    def _read(self, segment: Segment) -> _Part:
+    def _read(self, segment: Segment) -> Part:
         base = segment.base
         side = self._side_file(segment)
         claimed = 0
@@ -340,7 +256,7 @@ class Recovery:
                 claimed, side = side.stop, None  # it covers a part only: a new one will be made
             else:
                 heads, positions, body_ok = side.heads, side.positions, side.body_ok
-        return _Part(
+        return Part(
             segment=segment,
             view=view,
             heads=heads,
@@ -376,10 +292,11 @@ class Recovery:
         self._fs.unlink(path)
         return None
 
-    # ---- repairing ---------------------------------------------------------------------------------------------
+    # ---- repairing -------------------------------------------------------------------------------
 
-    def _set_aside(self, parts: list[_Part], start: int, stop: int) -> None:
-        """Corruption stays where it is; a copy and a finding are made, and its range is known from now on."""
+    def _set_aside(self, parts: list[Part], start: int, stop: int) -> None:
+        """Corruption stays where it is; a copy and a finding are made, and its range is known from
+        now on."""
         part = next(p for p in parts if p.segment.base <= start < p.segment.end)
         offset = start - part.segment.base
         self._found.quarantined.append((start, stop))
@@ -392,14 +309,17 @@ class Recovery:
             self._fs.make_directory(self._quarantine)
             write_atomic(self._fs, path, bytes(part.view[offset : stop - part.segment.base]))
 
-    def _tear(self, part: _Part, start: int) -> None:
+    def _tear(self, part: Part, start: int) -> None:
         """Copy what lies from ``start`` on aside, then zero it. The caller syncs."""
         end = max(part.garbage_end, part.data_end)
         if end <= start:
             return
         base = part.segment.base
         self._found.torn_bytes += end - start
-        message = f"{end - start:,} bytes beyond the durable mark were never complete; copied to {self._torn.name}/"
+        message = (
+            f"{end - start:,} bytes beyond the durable mark were never complete; "
+            f"copied to {self._torn.name}/"
+        )
         self._report(
             "torn_tail", "repaired", part.segment.path.name, start - base, end - start, message
         )
@@ -410,7 +330,7 @@ class Recovery:
             part.segment.file.pwrite([_ZERO[: end - at]], at - base)
         part.segment.file.fdatasync()
 
-    def _make_durable(self, part: _Part, verdict: Judgement) -> None:
+    def _make_durable(self, part: Part, verdict: Judgement) -> None:
         """Write what is accepted beyond the mark again, zero what is torn, sync."""
         segment = part.segment
         start = max(verdict.mark, segment.base + SEGMENT_HEADER_BYTES)
@@ -421,6 +341,8 @@ class Recovery:
             )
         self._tear(part, max(verdict.tail, start))
         segment.file.fdatasync()
+        # A segment's maker may have died between its rename and the sync of the name.
+        self._fs.sync_directory(self._directory)
 
     def _report(
         self, kind: str, severity: str, file: str, offset: int, n_bytes: int, message: str

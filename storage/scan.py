@@ -1,8 +1,8 @@
 """Walking the records of one segment, checking everything. Pure: bytes in, places out.
 
-What is not a valid record is a *gap*; behind it the walk resynchronises on the next valid header on an 8-byte boundary.
-The seed of the header CRC makes that safe: a body that holds the bytes of a record is not a record where it stands.
-"""
+What is not a valid record is a *gap*; behind it the walk resynchronises on the next valid header on
+an 8-byte boundary. The seed of the header CRC makes that safe: a body that holds the bytes of a
+record is not a record where it stands."""
 
 from __future__ import annotations
 
@@ -34,10 +34,11 @@ _PAUSE_RECORDS = 256
 
 @dataclass(slots=True)
 class Scan:
-    """Places are offsets in the segment. ``data_end``: end of the last valid record (or where the scan began).
+    """Places are offsets in the segment. ``data_end``: end of the last valid record (or where the
+    scan began).
 
-    ``garbage_end``: end of the last byte that is not zero, at least data_end; between the two lies no valid record.
-    """
+    ``garbage_end``: end of the last byte that is not zero, at least data_end; between the two lies
+    no valid record."""
 
     offsets: list[int] = field(default_factory=list)
     bad_bodies: list[int] = field(default_factory=list)
@@ -56,8 +57,9 @@ def scan(
     seed: int,
     pause: Callable[[], object] | None = None,
 ) -> Scan:
-    """Walk ``view`` (a segment from its first byte) from offset ``start``. ``size``: what the segment should hold, of
-    which a damaged file may show less. ``pause`` is called now and then, for a walk beside a busy thread.
+    """Walk ``view`` (a segment from its first byte) from offset ``start``. ``size``: what the
+    segment should hold, of which a damaged file may show less. ``pause`` is called now and then,
+    for a walk beside a busy thread.
 
     Raises UnsupportedFormat for a sound record of a newer version.
     """
@@ -102,8 +104,8 @@ def _run(
             break
         if header[4] != HEADER_VERSION:
             raise UnsupportedFormat(
-                f"the record at position {base + at} is of version {header[4]}; this neverforget reads "
-                f"{HEADER_VERSION}: install a newer one"
+                f"the record at position {base + at} is of version {header[4]}; this neverforget "
+                f"reads {HEADER_VERSION}: install a newer one"
             )
         length: int = header[7]
         body_at = at + HEADER_BYTES
@@ -164,14 +166,16 @@ def gather_heads(view: memoryview, offsets: Any) -> np.ndarray[Any, np.dtype[Any
         return np.empty(0, dtype=HEAD_DTYPE)
     words = np.frombuffer(view[: len(view) & ~7], dtype="<u8")
     rows = np.asarray(offsets, dtype=np.int64)[:, None] // 8 + np.arange(8)
-    return words[rows].reshape(-1).view(HEAD_DTYPE)
+    heads: np.ndarray[Any, np.dtype[Any]] = words[rows].reshape(-1).view(HEAD_DTYPE)
+    return heads
 
 
 def claims(
     heads: np.ndarray[Any, np.dtype[Any]], positions: Any
 ) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """How far each record says that the log was durable when it was written; 0 where it does not know."""
+    """How far each record says that the log was durable when it was written; 0 where it does not
+    know."""
     back = heads["durable_back"].astype(np.int64)
-    made = positions.astype(np.int64) - back * ALIGNMENT
+    made: np.ndarray[Any, np.dtype[np.int64]] = positions.astype(np.int64) - back * ALIGNMENT
     made[back == DURABLE_UNKNOWN] = 0
     return made

@@ -1,9 +1,9 @@
 """A segment: one preallocated file of the log, ``{base:016x}.seg``.
 
-Position is the address in the log: a segment with base B and size S covers [B, B+S), its first record stands at B+64,
-the next segment's base is B+S. A segment appears complete or not at all (temporary, allocated, header, synced, renamed,
-directory synced), so a short file or a bad header is damage, never a crash. Bytes: ``FORMAT.md``.
-"""
+Position is the address in the log: a segment with base B and size S covers [B, B+S), its first
+record stands at B+64, the next segment's base is B+S. A segment appears complete or not at all
+(temporary, allocated, header, synced, renamed, directory synced), so a short file or a bad header
+is damage, never a crash. Bytes: ``FORMAT.md``."""
 
 from __future__ import annotations
 
@@ -64,7 +64,8 @@ def encode_segment_header(header: SegmentHeader) -> bytes:
 
 
 def decode_segment_header(data: bytes, path: Path) -> SegmentHeader | None:
-    """None when the bytes are damaged. UnsupportedFormat when they are sound and of a newer version."""
+    """None when the bytes are damaged. UnsupportedFormat when they are sound and of a newer
+    version."""
     if len(data) < SEGMENT_HEADER_BYTES or crc32c(data[:60]).to_bytes(4, "little") != data[60:64]:
         return None
     magic, version, log_id, base, size, epoch, _ = _HEADER.unpack(data[:64])
@@ -72,13 +73,15 @@ def decode_segment_header(data: bytes, path: Path) -> SegmentHeader | None:
         return None
     if version != SEGMENT_VERSION:
         raise UnsupportedFormat(
-            f"{path} is a segment of version {version}; this neverforget reads {SEGMENT_VERSION}: install a newer one"
+            f"{path} is a segment of version {version}; this neverforget reads "
+            f"{SEGMENT_VERSION}: install a newer one"
         )
     return SegmentHeader(log_id, base, size, epoch)
 
 
 class Segment:
-    """An open segment. ``length`` is what the file really holds: less than ``size`` only when it was damaged."""
+    """An open segment. ``length`` is what the file really holds: less than ``size`` only when it
+    was damaged."""
 
     __slots__ = ("base", "end", "file", "length", "path", "read_by", "size", "view")
 
@@ -95,22 +98,24 @@ class Segment:
             self.view = file.map()[: self.length]
 
     def slice(self, offset: int, n_bytes: int) -> memoryview:
-        """``n_bytes`` at ``offset``, fewer where the file ends. A media error is Corrupt (by pread), SIGBUS (by map)."""
+        """``n_bytes`` at ``offset``, fewer where the file ends. A media error is Corrupt (by
+        pread), SIGBUS (by map)."""
         if self.view is not None:
             return self.view[offset : offset + n_bytes]
         try:
             return memoryview(self.file.pread(min(n_bytes, max(0, self.length - offset)), offset))
         except OSError as error:
             raise Corrupt(
-                f"{self.path} cannot be read at {offset}: {error}; the disk is failing, restore it from a copy",
+                f"{self.path} cannot be read at {offset}: {error}; the disk is failing, "
+                "restore it from a copy",
                 file=str(self.path),
                 offset=offset,
                 bytes=n_bytes,
             ) from error
 
     def whole(self, start: int) -> tuple[memoryview, list[tuple[int, int]]]:
-        """The file from its first byte, of which only what lies at or behind ``start`` is to be looked at, and the
-        (offset, bytes) that the disk could not read, which read as zero."""
+        """The file from its first byte, of which only what lies at or behind ``start`` is to be
+        looked at, and the (offset, bytes) that the disk could not read, which read as zero."""
         if self.view is not None:
             return self.view, []
         return read_whole_by_pread(self.file, start, self.length)
@@ -124,7 +129,8 @@ class Segment:
 def read_whole_by_pread(
     file: File, start: int, stop: int
 ) -> tuple[memoryview, list[tuple[int, int]]]:
-    """[start, stop) of a file in a buffer that begins at 0; media errors are narrowed down to pages."""
+    """[start, stop) of a file in a buffer that begins at 0; media errors are narrowed down to
+    pages."""
     buffer = memoryview(bytearray(stop))
     unreadable: list[tuple[int, int]] = []
     for at in range(start, stop, _READ_BYTES):
@@ -148,8 +154,8 @@ def create_segment(
 ) -> Segment:
     """Make a segment and open it. When this returns, the empty segment survives power loss.
 
-    Raises OutOfSpace, and leaves nothing behind, when there is no room. An empty spare of that name gives way.
-    """
+    Raises OutOfSpace, and leaves nothing behind, when there is no room. An empty spare of that name
+    gives way."""
     path = segment_path(directory, header.base)
     temporary = path.with_suffix(TEMPORARY_SUFFIX)
     if fs.exists(temporary):
@@ -169,7 +175,8 @@ def create_segment(
             fs.unlink(temporary)
         if error.errno in (errno.ENOSPC, errno.EDQUOT) and not isinstance(error, OutOfSpace):
             raise OutOfSpace(
-                f"no room for a segment of {header.size:,} bytes in {directory}; free disk space and append again"
+                f"no room for a segment of {header.size:,} bytes in {directory}; "
+                "free disk space and append again"
             ) from error
         raise
     return Segment(fs.open(path), header.base, header.size, read_by)

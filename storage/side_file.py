@@ -1,9 +1,10 @@
-"""The side file of a segment, ``{base:016x}.heads``: its headers and ids, so that opening reads no bodies.
+"""The side file of a segment, ``{base:016x}.heads``: its headers and ids, so that opening reads no
+bodies.
 
-Derived from the segment and rebuilt from it whenever it is missing or bad. Written after everything below ``stop`` was
-synced: its existence proves that. Records behind ``stop`` (of a log closed in mid-segment) are scanned. Beside the headers it
-keeps what a scan found wrong, so that a later opening still knows: gaps, and records whose body fails its CRC.
-"""
+Derived from the segment and rebuilt from it whenever it is missing or bad. Written after everything
+below ``stop`` was synced: its existence proves that. Records behind ``stop`` (of a log closed in
+mid-segment) are scanned. Beside the headers it keeps what a scan found wrong, so that a later
+opening still knows: gaps, and records whose body fails its CRC."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ SIDE_SUFFIX = ".heads"
 SIDE_HEADER_BYTES = 64
 ID_BYTES = 12
 
-# magic version | log_id | base | size | stop | heads ids | gaps payload CRC | 4 zero bytes, CRC32C of the first 60
+# magic version | log_id | base | size | stop | heads ids | gaps payload CRC | 4 zero bytes, CRC32C
+# of the first 60
 _HEADER = Struct("<IIQQQQIIII4xI")
 assert _HEADER.size == SIDE_HEADER_BYTES
 

@@ -17,9 +17,8 @@ from neverforget.storage.spare import Submit
 class SideFiles:
     """Owned by the log's thread; the making runs on a worker when there is one.
 
-    A side file that cannot be made (no space, a failing disk) is done without: its segment is scanned at the next
-    opening. ``failure`` is the last such error.
-    """
+    A side file that cannot be made (no space, a failing disk) is done without: its segment is
+    scanned at the next opening. ``failure`` is the last such error."""
 
     def __init__(
         self,
@@ -84,7 +83,8 @@ class SideFiles:
         return reached
 
     def find(self, id12: bytes, since: int) -> list[int]:
-        """Positions >= ``since``, ascending, of the records with this id, in all segments that have a side file."""
+        """Positions >= ``since``, ascending, of the records with this id, in all segments that have
+        a side file."""
         self.collect()
         found: list[int] = []
         for base in self._order:

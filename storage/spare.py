@@ -1,8 +1,8 @@
 """The segment behind the active one, made before it is needed.
 
-A worker makes it when the active segment is half full; otherwise it is made when the log rolls. A batch that does not fit
-into the spare gets a segment of its own size, which takes the empty spare's place by rename.
-"""
+A worker makes it when the active segment is half full; otherwise it is made when the log rolls. A
+batch that does not fit into the spare gets a segment of its own size, which takes the empty spare's
+place by rename."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from neverforget.storage.filesystem import FileSystem
+from neverforget.storage.log_options import LogOptions
 from neverforget.storage.segment import (
     SEGMENT_HEADER_BYTES,
-    ReadBy,
     Segment,
     SegmentHeader,
     create_segment,
@@ -38,9 +38,7 @@ class SparePipeline:
         *,
         log_id: int,
         epoch: int,
-        first_segment_bytes: int,
-        segment_bytes: int,
-        read_by: ReadBy,
+        options: LogOptions,
         submit: Submit | None,
         spare: Segment | None,
     ) -> None:
@@ -48,27 +46,29 @@ class SparePipeline:
         self._directory = directory
         self._log_id = log_id
         self._epoch = epoch
-        self._first_bytes = first_segment_bytes
-        self._bytes = segment_bytes
-        self._read_by: ReadBy = read_by
+        self._options = options
         self._submit = submit
         self._spare = spare
         self._pending: Future[Segment] | None = None
         self._tried_for = -1
 
     def prepare(self, active: Segment) -> None:
-        """The active segment is half full: have the next one made. Once for each; an error shows in ``following``."""
+        """The active segment is half full: have the next one made. Once for each; an error shows in
+        ``following``."""
         if self._submit is None or self._spare is not None or self._tried_for == active.base:
             return
         self._tried_for = active.base
-        self._pending = self._submit(lambda: self._create(active, self._size_after(active)))
+        size = self._options.size_after(active.size)
+        self._pending = self._submit(lambda: self._create(active, size))
 
     def following(self, active: Segment, batch_bytes: int) -> Segment:
-        """The segment behind ``active``, with room for the batch. Raises OutOfSpace or OSError; then nothing changed."""
+        """The segment behind ``active``, with room for the batch. Raises OutOfSpace or OSError;
+        then nothing changed."""
         needed = SEGMENT_HEADER_BYTES + batch_bytes
         spare = self._collect()
         if spare is None or spare.size < needed:
-            made = self._create(active, max(self._size_after(active), whole_pages(needed)))
+            size = max(self._options.size_after(active.size), whole_pages(needed))
+            made = self._create(active, size)
             if spare is not None:
                 spare.close()
             spare = made
@@ -84,14 +84,12 @@ class SparePipeline:
     def _collect(self) -> Segment | None:
         if self._pending is not None:
             pending, self._pending = self._pending, None
-            # A failure is not an answer to anybody yet: the segment is made again, and the error shown, when needed.
+            # A failure is not an answer to anybody yet: the segment is made again, and the error
+            # shown, when needed.
             if pending.exception() is None:
                 self._spare = pending.result()
         return self._spare
 
-    def _size_after(self, active: Segment) -> int:
-        return whole_pages(min(max(2 * active.size, self._first_bytes), self._bytes))
-
     def _create(self, active: Segment, size: int) -> Segment:
         header = SegmentHeader(self._log_id, active.end, size, self._epoch)
-        return create_segment(self._fs, self._directory, header, self._read_by)
+        return create_segment(self._fs, self._directory, header, self._options.read_by)
