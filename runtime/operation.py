@@ -1,0 +1,97 @@
+"""Operations without input or output: generators that yield calls and are sent the replies.
+
+``Store`` and ``AsyncStore``, ``Session`` and ``AsyncSession`` run the same operations; only their
+drivers differ. A driver answers each ``Call`` with the owner's reply, or throws the error that it
+answered into the operation.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import secrets
+from collections.abc import Generator
+from typing import Any, NamedTuple, TypeVar
+
+from neverforget.actors.messages import Request
+from neverforget.runtime import cursors
+from neverforget.runtime.routing import partition_of
+from neverforget.runtime.tokenizers import TokenCounter
+from neverforget.runtime.values import Namespace
+from neverforget.storage.clock import Clock
+from neverforget.storage.record import session_scope
+
+T = TypeVar("T")
+HOST = -1  # the "partition" that is the host itself
+_PRODUCER_SEQ_MAX = 0xFFFFFFFF
+
+
+class Call(NamedTuple):
+    """Ask ``partition``. ``patience_s``: seconds this may take; None: the handle's deadline."""
+
+    partition: int
+    request: Request
+    patience_s: float | None = None
+
+
+Operation = Generator[Call, Any, T]
+
+
+class RequestIds:
+    """The request ids of one client object in one process: a random producer and a count.
+
+    A forked child draws another producer: the same id must never name two requests. Threads may
+    share it.
+    """
+
+    def __init__(self) -> None:
+        self._drawn = self._draw()
+
+    def _draw(self) -> tuple[int, int, itertools.count[int]]:
+        return os.getpid(), secrets.randbits(64), itertools.count(1)
+
+    def next(self) -> tuple[int, int]:
+        """(producer, producer_seq), never given before."""
+        pid, producer, count = self._drawn
+        seq = next(count)
+        if pid != os.getpid() or seq > _PRODUCER_SEQ_MAX:
+            self._drawn = self._draw()
+            return self.next()
+        return producer, seq
+
+    def __reduce__(self) -> Any:
+        raise TypeError("request ids are never copied: a copy would give the same ids again")
+
+
+class SessionPlace:
+    """A session's absolute name and what follows from it."""
+
+    __slots__ = ("binding", "name", "namespace", "partition", "scope")
+
+    def __init__(self, namespace: Namespace, name: str, partitions: int) -> None:
+        self.namespace = namespace
+        self.name = name
+        self.scope = session_scope(namespace, name)
+        self.partition = partition_of(self.scope, partitions)
+        self.binding = cursors.binding(self.scope)
+
+    def cursor(self, seq: int) -> str:
+        """Where reading goes on after the turn ``seq``; -1 is the beginning."""
+        return cursors.make(cursors.TURNS, self.binding, seq)
+
+    def seq_at(self, cursor: str) -> int:
+        """The seq in a cursor of this session."""
+        return cursors.read(cursor, cursors.TURNS, self.binding, int)
+
+
+class Context(NamedTuple):
+    """What operations need besides their arguments."""
+
+    partitions: int
+    count_tokens: TokenCounter
+    ids: RequestIds
+    clock: Clock
+
+    def place(self, namespace: tuple[str, ...], name: str) -> SessionPlace:
+        """The place of a session that an owner named."""
+        return SessionPlace(Namespace(namespace), name, self.partitions)

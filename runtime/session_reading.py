@@ -1,0 +1,287 @@
+"""What reads a session: tail, page, get and info, as operations.
+
+A fork's turns below its base are its parent's. An owner answers only for the part that is the
+session's own; what lies below is asked of the parent, which may be a fork itself. If the parent was
+erased since, its turns are shown as erased: its name may stand for another session by now.
+
+Replies are bounded, so each operation goes on asking until it has what was wanted, or something.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from neverforget.actors.messages import Get, Info, Page, Tail, Wait
+from neverforget.runtime.operation import Call, Context, Operation, SessionPlace
+from neverforget.runtime.times import from_us
+from neverforget.runtime.turn_codec import erased_turn, turns_of
+from neverforget.runtime.values import Namespace, SessionInfo, Turn
+from neverforget.storage.errors import Corrupt, NotFound
+from neverforget.storage.record import decode_records
+from neverforget.storage.results import ForkPoint, SessionView, Window
+from neverforget.storage.tail_window import link, parted
+
+WAIT_SLACK_S = 30.0  # what an owner may take beyond the time it was told to wait
+
+
+class Piece(NamedTuple):
+    """Turns of one stretch, oldest first. ``first``/``stop`` bound what was looked at; ``more``:
+    the session goes on beyond, in the direction that was read.
+    """
+
+    turns: list[Turn]
+    first: int
+    stop: int
+    more: bool
+
+
+class Asked(NamedTuple):
+    """The session as the caller knows it: its turns bear this name, whoever holds them."""
+
+    namespace: tuple[str, ...]
+    name: str
+
+
+def own_window(place: SessionPlace, first: int, stop: int) -> Operation[Window]:
+    """The turns first..stop-1 that are the session's own, as far as one reply goes. An empty range
+    reads no record: it asks for the window's figures.
+    """
+    window: Window = (
+        yield Call(place.partition, Get(0, place.namespace, place.name, first, stop))
+    ).window
+    return window
+
+
+# ---- stretches by seq ----------------------------------------------------------------------------
+
+
+def stretch(context: Context, place: SessionPlace, first: int, stop: int) -> Operation[list[Turn]]:
+    """All turns first..stop-1 that exist, hidden, erased and unreadable ones too."""
+    asked = Asked(place.namespace, place.name)
+    found: list[Turn] = []
+    while first < stop:
+        turns, reached = yield from _some(context, place, asked, first, stop)
+        found += turns
+        if reached <= first:
+            break
+        first = reached
+    return found
+
+
+def _some(
+    context: Context, place: SessionPlace, asked: Asked, first: int, stop: int
+) -> Operation[tuple[list[Turn], int]]:
+    """Turns from ``first`` on, at least one where there is one, and the seq to go on from."""
+    window = yield from own_window(place, first, stop)
+    if window.parent is not None and first < window.base:
+        stop = min(stop, window.base)
+        parent = context.place(window.parent.namespace, window.parent.session)
+        if (yield from _is_erased(parent, window.parent)):
+            return _erased(asked, first, stop), stop
+        return (yield from _some(context, parent, asked, first, stop))
+    return turns_of(window, *asked), min(window.stop_seq, window.end)
+
+
+def _is_erased(parent: SessionPlace, point: ForkPoint) -> Operation[bool]:
+    if not point.session_id:
+        return False
+    window = yield from own_window(parent, 0, 0)
+    return window.session_id != point.session_id
+
+
+def _erased(asked: Asked, first: int, stop: int) -> list[Turn]:
+    return [erased_turn(asked.namespace, asked.name, seq) for seq in range(first, stop)]
+
+
+def get(context: Context, place: SessionPlace, seq: int) -> Operation[Turn | None]:
+    """The turn ``seq``, None where there is none yet; Corrupt where it cannot be read."""
+    found = yield from stretch(context, place, seq, seq + 1)
+    if not found:
+        return None
+    if found[0].state == "unreadable":
+        raise Corrupt(
+            f"turn {seq} of session {place.name!r} fails its checksum or is lost; verify() says "
+            "where, a backup may hold it"
+        )
+    return found[0]
+
+
+def count(place: SessionPlace) -> Operation[int]:
+    """How many turns the session has, hidden and erased ones too."""
+    window = yield from own_window(place, 0, 0)
+    return window.end
+
+
+def at_index(context: Context, place: SessionPlace, index: int) -> Operation[Turn]:
+    """The turn at ``index``; a negative one counts from the end."""
+    seq = index if index >= 0 else (yield from count(place)) + index
+    found = None if seq < 0 else (yield from get(context, place, seq))
+    if found is None:
+        raise NotFound(f"session {place.name!r} has no turn at index {index}")
+    return found
+
+
+def at_slice(context: Context, place: SessionPlace, wanted: slice) -> Operation[list[Turn]]:
+    """The turns that a slice of seqs names, in its order."""
+    seqs = range(*wanted.indices((yield from count(place))))
+    if not seqs:
+        return []
+    low, high = min(seqs[0], seqs[-1]), max(seqs[0], seqs[-1])
+    turns = yield from stretch(context, place, low, high + 1)
+    by_seq = {turn.seq: turn for turn in turns}
+    return [by_seq[seq] for seq in seqs if seq in by_seq]
+
+
+# ---- pages ---------------------------------------------------------------------------------------
+
+
+def forward(
+    context: Context, place: SessionPlace, after: int, limit: int, include_hidden: bool
+) -> Operation[Piece]:
+    """Up to ``limit`` turns with seq > ``after``; none only at the end."""
+    asked = Asked(place.namespace, place.name)
+    first = after + 1
+    while True:
+        piece = yield from _ahead(context, place, asked, after, limit, include_hidden)
+        if piece.turns or not piece.more:
+            return piece._replace(first=first)
+        after = piece.stop - 1
+
+
+def _ahead(
+    context: Context,
+    place: SessionPlace,
+    asked: Asked,
+    after: int,
+    limit: int,
+    include_hidden: bool,
+) -> Operation[Piece]:
+    request = Page(0, place.namespace, place.name, after, None, False, limit, include_hidden)
+    window: Window = (yield Call(place.partition, request)).window
+    if window.parent is None or after + 1 >= window.base:
+        return Piece(turns_of(window, *asked), window.first_seq, window.stop_seq, window.more)
+    stop = min(window.base, after + 1 + limit)
+    more = stop < window.end
+    parent = context.place(window.parent.namespace, window.parent.session)
+    if (yield from _is_erased(parent, window.parent)):
+        return Piece(_erased(asked, after + 1, stop), after + 1, stop, more)
+    piece = yield from _ahead(context, parent, asked, after, limit, include_hidden)
+    turns = [turn for turn in piece.turns if turn.seq < window.base]
+    stop = min(piece.stop, window.base)
+    return Piece(turns, after + 1, stop, stop < window.end)
+
+
+def backward(
+    context: Context,
+    place: SessionPlace,
+    before: int | None,
+    limit: int,
+    include_hidden: bool,
+) -> Operation[Piece]:
+    """Up to ``limit`` turns just before ``before`` (None: the end); none only at the beginning."""
+    asked = Asked(place.namespace, place.name)
+    stop = before
+    while True:
+        piece = yield from _behind(context, place, asked, before, limit, include_hidden)
+        stop = piece.stop if stop is None else stop
+        if piece.turns or not piece.more:
+            return piece._replace(stop=stop)
+        before = piece.first
+
+
+def _behind(
+    context: Context,
+    place: SessionPlace,
+    asked: Asked,
+    before: int | None,
+    limit: int,
+    include_hidden: bool,
+) -> Operation[Piece]:
+    request = Page(
+        0, place.namespace, place.name, None, before, before is None, limit, include_hidden
+    )
+    window: Window = (yield Call(place.partition, request)).window
+    stop = window.end if before is None else before
+    if window.parent is None or stop > window.base:
+        more = window.more or (window.parent is not None and window.base > 0)
+        return Piece(turns_of(window, *asked), window.first_seq, stop, more)
+    first = max(0, stop - limit)
+    parent = context.place(window.parent.namespace, window.parent.session)
+    if (yield from _is_erased(parent, window.parent)):
+        return Piece(_erased(asked, first, stop), first, stop, first > 0)
+    piece = yield from _behind(context, parent, asked, stop, limit, include_hidden)
+    return piece._replace(stop=stop)
+
+
+# ---- tails ---------------------------------------------------------------------------------------
+
+
+def tail(
+    context: Context,
+    place: SessionPlace,
+    limit: int,
+    max_tokens: int | None,
+    roles: list[str] | None,
+    include_hidden: bool,
+) -> Operation[list[Turn]]:
+    """The newest turns within limit and budget, oldest first; no result without its call."""
+    asked = Asked(place.namespace, place.name)
+    turns: list[Turn] = []
+    windows: list[Window] = []
+    holder, before = place, None
+    while True:
+        left = limit - len(turns)
+        budget = None if max_tokens is None else max_tokens - sum(t.token_count for t in turns)
+        request = Tail(
+            0, holder.namespace, holder.name, before, left, budget, roles, include_hidden
+        )
+        window: Window = (yield Call(holder.partition, request)).window
+        windows.insert(0, window)
+        turns[:0] = turns_of(window, *asked)
+        before = window.first_seq
+        if window.more and len(turns) < limit:
+            continue  # cut short by a bound of the owner's, not by ours
+        point = window.parent
+        if point is None or before > window.base or len(turns) >= limit:
+            break
+        holder = context.place(point.namespace, point.session)
+        if (yield from _is_erased(holder, point)):
+            if roles is None:
+                first = max(0, before - (limit - len(turns)))
+                turns[:0] = _erased(asked, first, before)
+            break
+    if len(windows) > 1 and (roles is None or {"assistant", "tool_call"} & set(roles)):
+        links = [link(*record) for found in windows for record in decode_records(found.records)]
+        shown_erased = len(turns) - len(links)
+        for index in reversed(parted(links, calls_before=before > 0)):
+            del turns[shown_erased + index]
+    return turns
+
+
+# ---- figures, and waiting for more ---------------------------------------------------------------
+
+
+def info(place: SessionPlace) -> Operation[SessionInfo]:
+    """The session in figures."""
+    reply = yield Call(place.partition, Info(0, place.namespace, place.name))
+    return info_of(reply.session)
+
+
+def info_of(view: SessionView) -> SessionInfo:
+    """A region's figures of a session as the public value."""
+    return SessionInfo(
+        Namespace(view.namespace),
+        view.session,
+        tuple(view.agents),
+        view.turns,
+        view.tokens,
+        None if view.first_at is None else from_us(view.first_at),
+        None if view.last_at is None else from_us(view.last_at),
+        view.consolidated_through,
+    )
+
+
+def wait(place: SessionPlace, after: int, timeout_s: float) -> Operation[None]:
+    """Return when there is a turn with seq > ``after``, or after ``timeout_s``."""
+    request = Wait(0, place.namespace, place.name, after, int(timeout_s * 1000))
+    yield Call(place.partition, request, timeout_s + WAIT_SLACK_S)

@@ -1,0 +1,206 @@
+"""Records to turns and back: what ``append`` sends, what reads give.
+
+A turn that was just appended is built from its arguments, with content and metadata taken from the
+record where they are structured, so that it never shares a list or dict with its caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from neverforget.runtime.times import from_us
+from neverforget.runtime.values import Turn, TurnState
+from neverforget.storage.errors import Corrupt, InvalidArgument
+from neverforget.storage.format import ROLE_NAMES, BodyField, RoleCode
+from neverforget.storage.record import Header, body_of, decode_body, decode_records, encode_turn
+from neverforget.storage.results import TurnFlag, Window
+
+CONTENT, NAME, AGENT, CALL_ID, KEY, METADATA, ROLE = map(int, BodyField)
+_CONSOLIDATED, _HIDDEN = int(TurnFlag.CONSOLIDATED), int(TurnFlag.HIDDEN)
+_ERASED, _UNREADABLE = int(TurnFlag.ERASED), int(TurnFlag.UNREADABLE)
+
+
+_PLAIN = frozenset({str, bytes, type(None)})
+
+
+class Draft(NamedTuple):
+    """A turn on its way: its record, and what the turn will hold once it has a seq."""
+
+    record: bytes
+    role: str
+    content: Any
+    name: str | None
+    call_id: str | None
+    key: str | None
+    metadata: dict[str, Any]
+    timestamp_us: int
+    token_count: int
+
+    def turn(self, namespace: tuple[str, ...], session: str, agent: str | None, seq: int) -> Turn:
+        """The turn, now that the owner gave it its seq."""
+        return Turn(
+            namespace,
+            session,
+            seq,
+            self.role,
+            self.content,
+            self.name,
+            agent,
+            self.call_id,
+            self.key,
+            self.metadata,
+            from_us(self.timestamp_us),
+            self.token_count,
+            False,
+            "ok",
+        )
+
+
+def draft(
+    role: str,
+    content: Any,
+    name: str | None,
+    agent: str | None,
+    call_id: str | None,
+    key: str | None,
+    metadata: Mapping[str, Any] | None,
+    timestamp_us: int,
+    token_count: int,
+    producer: int,
+    producer_seq: int,
+    key_scope: bytes,
+) -> Draft:
+    """Encode one turn. Raises InvalidArgument for what would not come back equal."""
+    if type(role) is not str or not role:
+        role = checked_role(role)
+    if key is not None and not key:
+        raise InvalidArgument("key is empty; leave it out or give the turn one of its own")
+    record = encode_turn(
+        role=role,
+        content=content,
+        name=name,
+        agent=agent,
+        call_id=call_id,
+        key=key,
+        metadata=metadata,
+        timestamp_us=timestamp_us,
+        token_count=token_count,
+        producer=producer,
+        producer_seq=producer_seq,
+        key_scope=key_scope,
+    )
+    if (
+        type(content) in _PLAIN
+        and not metadata
+        and {type(name), type(call_id), type(key)} <= _PLAIN
+    ):
+        kept: dict[str, Any] = {}
+    else:
+        body = decode_body(body_of(record))
+        content, kept = body.get(CONTENT), body.get(METADATA, {})
+        name, call_id, key = body.get(NAME), body.get(CALL_ID), body.get(KEY)
+    return Draft(record, role, content, name, call_id, key, kept, timestamp_us, token_count)
+
+
+def checked_role(role: object) -> str:
+    """Any text but the empty one is a role."""
+    if not isinstance(role, str):
+        raise InvalidArgument(f"role is a {type(role).__name__}; pass text or a neverforget.Role")
+    if not role:
+        raise InvalidArgument("role is empty; say who speaks, e.g. neverforget.Role.USER")
+    return str.__str__(role)
+
+
+def turn_of(
+    header: Header,
+    body: dict[int, Any] | None,
+    namespace: tuple[str, ...],
+    session: str,
+    consolidated: bool,
+    state: TurnState,
+) -> Turn:
+    """The turn of a decoded record."""
+    if body is None:
+        body = {}
+        if state in ("ok", "hidden"):
+            state = "erased"
+    role = ROLE_NAMES.get(header.role)
+    if role is None:
+        role = body.get(ROLE, "") if header.role == RoleCode.OTHER else ""
+    return Turn(
+        namespace,
+        session,
+        header.sequence_id,
+        role,
+        body.get(CONTENT),
+        body.get(NAME),
+        body.get(AGENT),
+        body.get(CALL_ID),
+        body.get(KEY),
+        body.get(METADATA) or {},
+        from_us(header.timestamp),
+        header.token_count,
+        consolidated,
+        state,
+    )
+
+
+def turns_of(window: Window, namespace: tuple[str, ...], session: str) -> list[Turn]:
+    """The turns of a window, in order, under the name by which they were asked for."""
+    flagged = _flags_by_seq(window.flags)
+    through = window.consolidated_through
+    turns = []
+    for header, body in decode_records(window.records):
+        seq = header.sequence_id
+        flags = flagged.get(seq, 0) if flagged else 0
+        state: TurnState = "ok"
+        if flags:
+            state = state_of(flags)
+        consolidated = seq < through or bool(flags & _CONSOLIDATED)
+        turns.append(turn_of(header, body, namespace, session, consolidated, state))
+    return turns
+
+
+def _flags_by_seq(runs: list[tuple[int, int, int]]) -> dict[int, int]:
+    found: dict[int, int] = {}
+    for first, last, flags in runs:
+        for seq in range(first, last + 1):
+            found[seq] = found.get(seq, 0) | flags
+    return found
+
+
+def state_of(flags: int) -> TurnState:
+    """The one word for a turn's flags: what is lost says more than what is hidden."""
+    if flags & _ERASED:
+        return "erased"
+    if flags & _UNREADABLE:
+        return "unreadable"
+    return "hidden" if flags & _HIDDEN else "ok"
+
+
+def turn_of_record(record: bytes, namespace: tuple[str, ...], session: str) -> Turn:
+    """The turn of a single record, as an append that repeats a key gets it."""
+    for header, body in decode_records(record):
+        return turn_of(header, body, namespace, session, False, "ok")
+    raise Corrupt("the owner answered with an empty record")
+
+
+def erased_turn(namespace: tuple[str, ...], session: str, seq: int) -> Turn:
+    """A turn whose very record is gone with the session it was inherited from."""
+    return Turn(
+        namespace,
+        session,
+        seq,
+        "",
+        None,
+        None,
+        None,
+        None,
+        None,
+        {},
+        from_us(0),
+        0,
+        False,
+        "erased",
+    )
