@@ -17,21 +17,13 @@ import numpy as np
 from neverforget.storage.atomic_file import write_atomic
 from neverforget.storage.errors import Corrupt, OutOfSpace, Poisoned
 from neverforget.storage.filesystem import FileSystem
+from neverforget.storage.inventory import Inventory, take_inventory
 from neverforget.storage.judgement import Array, Judgement, Part, Range, judge
 from neverforget.storage.record import log_seed
 from neverforget.storage.results import Finding
 from neverforget.storage.scan import gather_heads, scan
-from neverforget.storage.segment import (
-    SEGMENT_HEADER_BYTES,
-    ReadBy,
-    Segment,
-    SegmentHeader,
-    base_of,
-    decode_segment_header,
-    encode_segment_header,
-    whole_pages,
-)
-from neverforget.storage.side_file import SIDE_SUFFIX, SideFile, load_side_file, side_path
+from neverforget.storage.segment import SEGMENT_HEADER_BYTES, ReadBy, Segment
+from neverforget.storage.side_file import SideFile, load_side_file, side_path
 
 _ZERO = bytes(1 << 20)
 
@@ -97,6 +89,7 @@ class Recovery:
         torn_directory: Path,
         quarantine_directory: Path,
         read_by: ReadBy,
+        read_only: bool,
     ) -> None:
         self._fs = fs
         self._directory = directory
@@ -106,126 +99,54 @@ class Recovery:
         self._torn = torn_directory
         self._quarantine = quarantine_directory
         self._read_by: ReadBy = read_by
+        self._read_only = read_only
         self._found = Recovered()
 
     def run(self) -> tuple[list[Segment], int, Recovered]:
         """(segments, index of the active one, result). Segments behind the active one are empty.
 
-        Raises Corrupt when there is no log of ours, UnsupportedFormat, OutOfSpace, or Poisoned when
-        what is accepted could not be made durable."""
-        segments = self._open_segments()
-        parts = [self._read(segment) for segment in segments]
-        verdict = judge(parts)
+        ``read_only`` writes nothing and accepts what lies below the durable mark only. Raises
+        Corrupt when there is no log of ours, UnsupportedFormat, OutOfSpace, or Poisoned when what
+        is accepted could not be made durable; then no file stays open.
+        """
+        inventory = take_inventory(
+            self._fs,
+            self._directory,
+            log_id=self._log_id,
+            read_by=self._read_by,
+            read_only=self._read_only,
+        )
+        try:
+            active = self._run(inventory)
+        except BaseException:
+            inventory.close()
+            raise
+        return inventory.segments, active, self._found
+
+    def _run(self, inventory: Inventory) -> int:
         found = self._found
+        found.findings += inventory.findings
+        found.quarantined += inventory.missing
+        parts = [self._read(s, inventory.lengths[s.base]) for s in inventory.segments]
+        verdict = judge(parts)
         for start, stop in verdict.corrupt:
             self._set_aside(parts, start, stop)
         found.quarantined.sort()
-        active = parts[verdict.active]
         found.tail, found.proven = verdict.tail, verdict.mark
-        try:
-            self._make_durable(active, verdict)
-            for part in parts[verdict.active + 1 :]:
-                self._tear(part, part.segment.base + SEGMENT_HEADER_BYTES)
-        except (OutOfSpace, Corrupt):
-            raise
-        except OSError as error:
-            raise Poisoned(
-                f"what was found in {self._directory} could not be made durable ({error}); "
-                "nothing is served from it: mend the disk and open it again"
-            ) from error
-        found.segments = [_heads_of(part, verdict.tail) for part in parts[: verdict.active + 1]]
-        return segments, verdict.active, found
-
-    # ---- finding the segments --------------------------------------------------------------------
-
-    def _open_segments(self) -> list[Segment]:
-        names = self._fs.list_directory(self._directory)
-        for name in names:
-            if name.endswith(".tmp"):
-                self._fs.unlink(self._directory / name)
-        bases = {base: name for name in names if (base := base_of(name)) is not None}
-        if not bases:
-            raise Corrupt(
-                f"{self._directory} holds no log segment though a log belongs there; "
-                "restore it or its disk",
-                file=str(self._directory),
-            )
-        order = sorted(bases)
-        orphans = [
-            n
-            for n in names
-            if n.endswith(SIDE_SUFFIX) and int(n.removesuffix(SIDE_SUFFIX), 16) > order[-1]
-        ]
-        if orphans:
-            raise Corrupt(
-                f"{self._directory / orphans[-1]} describes a segment that is gone; "
-                "restore the segment's file",
-                file=str(self._directory / orphans[-1]),
-            )
-        segments: list[Segment] = []
-        for index, base in enumerate(order):
-            expected = segments[-1].end if segments else 0
-            if base != expected:
-                self._missing(expected, base)
-            following = order[index + 1] if index + 1 < len(order) else None
-            segments.append(self._open_segment(self._directory / bases[base], base, following))
-        return segments
-
-    def _missing(self, expected: int, base: int) -> None:
-        if base < expected:
-            raise Corrupt(
-                f"segment {base:016x} in {self._directory} begins inside the one before "
-                "it; a file was renamed",
-                file=str(self._directory),
-            )
-        self._found.quarantined.append((expected, base))
-        self._report(
-            "missing_segment",
-            "error",
-            f"{expected:016x}.seg",
-            0,
-            base - expected,
-            "this segment is gone",
-        )
-
-    def _open_segment(self, path: Path, base: int, following: int | None) -> Segment:
-        file = self._fs.open(path)
-        data = file.pread(SEGMENT_HEADER_BYTES, 0)
-        header = decode_segment_header(data, path)
-        length = file.size()
-        if header is not None and (header.log_id != self._log_id or header.base != base):
-            raise Corrupt(
-                f"{path} belongs to another log or place; it was copied or renamed", file=str(path)
-            )
-        if header is None:
-            if length <= SEGMENT_HEADER_BYTES and following is None:
-                raise Corrupt(
-                    f"{path} is cut to {length} bytes, its header is gone; restore it from a copy",
-                    file=str(path),
-                    offset=0,
-                    bytes=SEGMENT_HEADER_BYTES,
-                )
-            size = following - base if following is not None else whole_pages(length)
-            header = SegmentHeader(self._log_id, base, size, 0)
-            message = "the segment's header failed its CRC and was written again"
-            self._report("corrupt_header", "repaired", path.name, 0, SEGMENT_HEADER_BYTES, message)
-            if length > SEGMENT_HEADER_BYTES:
-                file.pwrite([encode_segment_header(header)], 0)
-                file.fdatasync()
-        if length < header.size:
-            message = f"the file ends at byte {length:,} of {header.size:,}"
-            self._report("short_segment", "error", path.name, length, header.size - length, message)
-            if following is None:
-                file.allocate(header.size)
-        return Segment(file, base, header.size, self._read_by)
+        if self._read_only:
+            found.tail = min(verdict.tail, verdict.mark)
+        else:
+            self._make_durable(parts, verdict)
+        found.segments = [_heads_of(part, found.tail) for part in parts[: verdict.active + 1]]
+        return verdict.active
 
     # ---- reading ---------------------------------------------------------------------------------
 
-    def _read(self, segment: Segment) -> Part:
+    def _read(self, segment: Segment, length: int) -> Part:
         base = segment.base
         side = self._side_file(segment)
         claimed = 0
-        if side is not None and side.stop - base > segment.length:
+        if side is not None and side.stop - base > length:
             claimed, side = side.stop, None  # its headers are known, their bytes are gone
         start = side.stop - base if side is not None else SEGMENT_HEADER_BYTES
         view, unreadable = segment.whole(start)
@@ -258,6 +179,7 @@ class Recovery:
                 heads, positions, body_ok = side.heads, side.positions, side.body_ok
         return Part(
             segment=segment,
+            cut=length < segment.size,
             view=view,
             heads=heads,
             positions=positions,
@@ -289,25 +211,28 @@ class Recovery:
             0,
             f"{problem}; its segment was scanned instead",
         )
-        self._fs.unlink(path)
+        if not self._read_only:
+            self._fs.unlink(path)
         return None
 
     # ---- repairing -------------------------------------------------------------------------------
 
     def _set_aside(self, parts: list[Part], start: int, stop: int) -> None:
-        """Corruption stays where it is; a copy and a finding are made, and its range is known from
-        now on."""
+        """Corruption stays where it is; a copy and a finding are made, and its range is known."""
         part = next(p for p in parts if p.segment.base <= start < p.segment.end)
-        offset = start - part.segment.base
+        offset, end = start - part.segment.base, stop - part.segment.base
         self._found.quarantined.append((start, stop))
         message = f"records at positions {start}..{stop} are lost: corrupt before the durable mark"
-        self._report(
-            "corrupt_header", "error", part.segment.path.name, offset, stop - start, message
-        )
         path = self._quarantine / f"{start:016x}-{stop:016x}.bad"
-        if not self._fs.exists(path):
-            self._fs.make_directory(self._quarantine)
-            write_atomic(self._fs, path, bytes(part.view[offset : stop - part.segment.base]))
+        if not self._read_only and not self._fs.exists(path):
+            try:
+                self._fs.make_directory(self._quarantine)
+                write_atomic(self._fs, path, bytes(part.view[offset:end]))
+            except OSError as error:
+                message += f"; no copy could be made ({error}), the bytes stay where they are"
+        self._report(
+            "corrupt_header", "error", part.segment.path.name, offset, end - offset, message
+        )
 
     def _tear(self, part: Part, start: int) -> None:
         """Copy what lies from ``start`` on aside, then zero it. The caller syncs."""
@@ -330,19 +255,27 @@ class Recovery:
             part.segment.file.pwrite([_ZERO[: end - at]], at - base)
         part.segment.file.fdatasync()
 
-    def _make_durable(self, part: Part, verdict: Judgement) -> None:
+    def _make_durable(self, parts: list[Part], verdict: Judgement) -> None:
         """Write what is accepted beyond the mark again, zero what is torn, sync."""
+        part = parts[verdict.active]
         segment = part.segment
         start = max(verdict.mark, segment.base + SEGMENT_HEADER_BYTES)
-        for at in range(start, verdict.tail, len(_ZERO)):
-            stop = min(verdict.tail, at + len(_ZERO))
-            segment.file.pwrite(
-                [bytes(part.view[at - segment.base : stop - segment.base])], at - segment.base
-            )
-        self._tear(part, max(verdict.tail, start))
-        segment.file.fdatasync()
-        # A segment's maker may have died between its rename and the sync of the name.
-        self._fs.sync_directory(self._directory)
+        try:
+            for at in range(start, verdict.tail, len(_ZERO)):
+                offset = at - segment.base
+                stop = min(verdict.tail, at + len(_ZERO)) - segment.base
+                segment.file.pwrite([bytes(part.view[offset:stop])], offset)
+            self._tear(part, max(verdict.tail, start))
+            segment.file.fdatasync()
+            for later in parts[verdict.active + 1 :]:
+                self._tear(later, later.segment.base + SEGMENT_HEADER_BYTES)
+        except OutOfSpace:
+            raise
+        except OSError as error:
+            raise Poisoned(
+                f"what was found in {self._directory} could not be made durable ({error}); "
+                "nothing can be appended to it: mend the disk and open it again"
+            ) from error
 
     def _report(
         self, kind: str, severity: str, file: str, offset: int, n_bytes: int, message: str
