@@ -101,7 +101,7 @@ class DirectoryLock:
                 _write_record(descriptor, msgspec.json.encode(holder))
                 return cls(directory, descriptor, holder)
             other = read_holder(directory)
-            if other is not None and may_end(other) and _end(other.process):
+            if other is not None and may_end(other) and end_process(other.process):
                 started = time.monotonic()  # that was not waiting for a living owner
                 continue
             if time.monotonic() - started >= max(wait_s, _GRACE_S):
@@ -161,7 +161,7 @@ def may_end(holder: Holder) -> bool:
         return False
     if holder.process == this_process() or holder.process.start < 0:
         return False
-    state = _state(holder.process)
+    state = process_state(holder.process)
     if state is None:
         return False  # gone, or in another pid namespace
     return state == "T" or (holder.host is not None and not is_alive(holder.host))
@@ -169,7 +169,7 @@ def may_end(holder: Holder) -> bool:
 
 def is_alive(process: ProcessId) -> bool:
     """Whether that very process still runs (stopped counts, a zombie does not)."""
-    return _state(process) is not None
+    return process_state(process) is not None
 
 
 def this_process() -> ProcessId:
@@ -192,7 +192,7 @@ def boot_id() -> str:
         return ""
 
 
-def _state(process: ProcessId) -> str | None:
+def process_state(process: ProcessId) -> str | None:
     """The state letter of /proc, None when the process is gone or dead and not yet reaped."""
     stat = _stat(process.pid)
     if stat is None or int(stat[19]) != process.start or stat[0] in "ZXx":
@@ -244,7 +244,7 @@ def _write_record(descriptor: int, record: bytes) -> None:
             raise
 
 
-def _end(process: ProcessId) -> bool:
+def end_process(process: ProcessId) -> bool:
     """SIGKILL ``process``; whether it is gone now. Gone already is fine."""
     try:
         pidfd = os.pidfd_open(process.pid)
