@@ -269,8 +269,6 @@ class Recovery:
             segment.file.fdatasync()
             for later in parts[verdict.active + 1 :]:
                 self._tear(later, later.segment.base + SEGMENT_HEADER_BYTES)
-            # A segment's maker may have died between its rename and the sync of the name.
-            self._fs.sync_directory(self._directory)
         except OutOfSpace:
             raise
         except OSError as error:

@@ -350,7 +350,7 @@ def test_a_segment_found_at_opening_does_not_lose_its_name() -> None:
     for seed in range(10):
         fs, oracle = CrashFileSystem(seed), Oracle()
         create(fs)
-        fs.inject(Fault("sync_directory", nth=2, kill="before"))  # the first is recovery's
+        fs.inject(Fault("rename", path=".seg", kill="after"))
         with pytest.raises(Killed):
             live(fs, oracle, 1, GROUPS)
         fs = fs.process_death()
