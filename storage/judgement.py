@@ -26,6 +26,7 @@ class Part:
     positions."""
 
     segment: Segment
+    cut: bool  # the file was shorter than it should be
     view: memoryview
     heads: Array
     positions: Array
@@ -48,8 +49,9 @@ class Judgement:
 def judge(parts: list[Part]) -> Judgement:
     """Pure: where the durable mark lies, what is corrupt before it and where the accepted log
     ends."""
+    in_use = [i for i, p in enumerate(parts) if len(p.positions) or p.stop_claimed > p.data_end]
+    last = in_use[-1] if in_use else 0
     mark = _durable_mark(parts)
-    last = max((i for i, p in enumerate(parts) if len(p.positions)), default=0)
     corrupt: list[Range] = []
     tail: int | None = None
     for index, part in enumerate(parts[: last + 1]):
@@ -73,7 +75,7 @@ def judge(parts: list[Part]) -> Judgement:
 def _end_of_sealed(part: Part) -> int:
     """Where the data of a segment ended that has a successor. Nobody can know better than what was
     claimed."""
-    if part.segment.length < part.segment.size:
+    if part.cut:
         return part.segment.end
     return part.stop_claimed or part.garbage_end
 
@@ -81,8 +83,7 @@ def _end_of_sealed(part: Part) -> int:
 def _durable_mark(parts: list[Part]) -> int:
     mark = parts[0].segment.base + SEGMENT_HEADER_BYTES
     for index, part in enumerate(parts):
-        if part.side_file is not None:
-            mark = max(mark, part.side_file.stop)
+        mark = max(mark, part.stop_claimed)  # by its side file; what records claim comes below
         if not len(part.positions):
             continue
         # Nothing is written to a segment before the one in front of it is synced as a whole.

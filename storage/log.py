@@ -15,41 +15,30 @@ segments and side files elsewhere, and ``verify`` may run beside it."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from neverforget.storage.check import verify_segment
 from neverforget.storage.clock import Clock, SystemClock
 from neverforget.storage.errors import InvalidArgument, OutOfSpace, Poisoned
 from neverforget.storage.filesystem import FileSystem
 from neverforget.storage.format import Kind
 from neverforget.storage.group import Group
 from neverforget.storage.log_options import LogOptions as LogOptions
-from neverforget.storage.record import Buffer, Header, encode_control, header_seed, log_seed, stamp
+from neverforget.storage.log_reader import LogReader
+from neverforget.storage.record import Buffer, encode_control, header_seed, stamp
 from neverforget.storage.recovery import Recovered, Recovery
-from neverforget.storage.results import Finding
 from neverforget.storage.segment import (
     SEGMENT_HEADER_BYTES,
     Segment,
     SegmentHeader,
     create_segment,
 )
-from neverforget.storage.segments import Segments
+from neverforget.storage.segments import SegmentInfo as SegmentInfo
 from neverforget.storage.side_files import SideFiles
 from neverforget.storage.spare import SparePipeline, Submit
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentInfo:
-    base: int
-    size: int
-    path: Path
-    sealed: bool
-
-
-class Log:
+class Log(LogReader):
     """See the module. Made by ``create`` and ``open``, never directly."""
 
     def __init__(
@@ -66,22 +55,12 @@ class Log:
         active: int,
         recovered: Recovered,
     ) -> None:
-        self._fs = fs
-        self._directory = directory
-        self._log_id = log_id
-        self._seed = log_seed(log_id)
+        loaded = [s.side_file for s in recovered.segments if s.side_file is not None]
+        sides = SideFiles(fs, directory, log_id, submit, loaded)
+        super().__init__(fs, directory, log_id, segments[: active + 1], sides, recovered.tail)
         self.epoch = epoch
         self._options = options
         self._clock = clock
-        self._segments = Segments(directory, self._seed, segments[: active + 1])
-        self._active = segments[active]
-        self._sides = SideFiles(
-            fs,
-            directory,
-            log_id,
-            submit,
-            [s.side_file for s in recovered.segments if s.side_file is not None],
-        )
         self._spares = SparePipeline(
             fs,
             directory,
@@ -92,7 +71,6 @@ class Log:
             spare=segments[active + 1] if active + 1 < len(segments) else None,
         )
 
-        self.tail = self.written = self.durable = recovered.tail
         self.poisoned: str | None = None
         self.closed = False
         self.syncs = 0
@@ -100,7 +78,6 @@ class Log:
         self._proven = recovered.proven
         self._claim_written = recovered.proven
         self._last_real_end = recovered.tail
-        self._group = Group()
         self._overwritten: set[int] = set()
 
     # ---- creating and opening --------------------------------------------------------------------
@@ -129,9 +106,13 @@ class Log:
         options: LogOptions | None = None,
         clock: Clock | None = None,
         submit: Submit | None = None,
+        read_only: bool = False,
     ) -> tuple[Log, Recovered]:
-        """Recover and open. What is returned is durable: see ``recovery.Recovery.run`` for what it
-        raises."""
+        """Recover and open; everything in the log that is returned is durable.
+
+        Raises as ``Recovery.run``. Where that is OutOfSpace or Poisoned, ``read_only=True`` still
+        gives what lies below the durable mark, and writes nothing, ever.
+        """
         options = options or LogOptions()
         recovery = Recovery(
             fs,
@@ -141,11 +122,13 @@ class Log:
             torn_directory=torn_directory,
             quarantine_directory=quarantine_directory,
             read_by=options.read_by,
+            read_only=read_only,
         )
         segments, active, recovered = recovery.run()
         for surplus in segments[active + 2 :]:  # empty: one spare is enough
             surplus.close()
-            fs.unlink(surplus.path)
+            if not read_only:
+                fs.unlink(surplus.path)
         log = Log(
             fs,
             directory,
@@ -158,7 +141,10 @@ class Log:
             active=active,
             recovered=recovered,
         )
-        log._make_missing_side_files(recovered)
+        if read_only:
+            log.poisoned = f"the log in {directory} is open for reading only"
+        else:
+            log._make_missing_side_files(recovered)
         return log, recovered
 
     def _make_missing_side_files(self, recovered: Recovered) -> None:
@@ -296,8 +282,8 @@ class Log:
 
     def _poison(self, what: str, error: OSError) -> NoReturn:
         self.poisoned = (
-            f"a {what} in {self._directory} failed ({error}); what was not acknowledged may be lost. "
-            "The log must be opened again, which recovers what is on disk"
+            f"a {what} in {self._directory} failed ({error}); what was not acknowledged may be "
+            "lost. The log must be opened again, which recovers what is on disk"
         )
         raise Poisoned(self.poisoned) from error
 
@@ -342,64 +328,3 @@ class Log:
         self._spares.close()
         self._sides.close()
         self._segments.close()
-
-    # ---- reading ---------------------------------------------------------------------------------
-
-    def read(self, position: int) -> memoryview:
-        """The whole record at ``position``, header to padding, both CRCs checked; staged ones too.
-
-        The view stays good after ``close``; copy what must not change under an erasure. Raises
-        Corrupt."""
-        if self._group.holds(position):
-            return self._group.read(position, self._seed)[0]
-        return self._segments.read(position)
-
-    def header(self, position: int) -> Header:
-        """The header at ``position``, its CRC checked; its body may be erased or unreadable.
-
-        Raises Corrupt.
-        """
-        if self._group.holds(position):
-            return Header._make(self._group.read(position, self._seed)[1])
-        return Header._make(self._segments.header(position))
-
-    def find(self, id12: bytes, since: int = 0) -> list[int]:
-        """Positions >= ``since``, ascending, of records whose header bytes 40..52 (producer id and
-        seq, or the digest of a key) are ``id12``, among the segments that have a side file: surely
-        all below ``indexed_until``."""
-        return self._sides.find(id12, since)
-
-    @property
-    def indexed_until(self) -> int:
-        return self._sides.covered(self._segments.bases)
-
-    def verify(self, erased: Container[int] = ()) -> Iterator[Finding]:
-        """Read everything that is durable now, past the map, and yield what is wrong. May run on
-        another thread.
-
-        ``erased``: positions of records whose body was erased; it must be zero then.
-        """
-        durable, active = self.durable, self._active
-        for segment in list(self._segments.all):
-            yield from verify_segment(
-                self._fs,
-                segment.path,
-                base=segment.base,
-                size=segment.size,
-                stop=max(durable, segment.base + SEGMENT_HEADER_BYTES)
-                if segment is active
-                else None,
-                log_id=self._log_id,
-                erased=erased,
-            )
-
-    def segments(self) -> list[SegmentInfo]:
-        """In log order; the last one is the active one."""
-        return [
-            SegmentInfo(s.base, s.size, s.path, s is not self._active)
-            for s in list(self._segments.all)
-        ]
-
-    @property
-    def bytes_on_disk(self) -> int:
-        return sum(s.size for s in self._segments.all)

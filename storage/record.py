@@ -11,7 +11,6 @@ one place of one log only."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping
 from struct import Struct
 from typing import Any, NamedTuple
@@ -22,6 +21,9 @@ from crc32c import crc32c
 from neverforget.storage.content import decode_body as decode_body
 from neverforget.storage.content import encode_body as encode_body
 from neverforget.storage.content import plain_content, text_from_tag
+from neverforget.storage.digests import key_digest as key_digest
+from neverforget.storage.digests import session_digest as session_digest
+from neverforget.storage.digests import session_scope as session_scope
 from neverforget.storage.errors import Corrupt, InvalidArgument
 from neverforget.storage.format import (
     BODY_BYTES_MAX,
@@ -79,34 +81,6 @@ class Header(NamedTuple):
     body_crc: int
     durable_back: int
     header_crc: int
-
-
-# ---- identities ----------------------------------------------------------------------------------
-
-
-def session_scope(namespace: tuple[str, ...], session: str) -> bytes:
-    """The bytes that stand for (namespace, name): every element with its length, so no two scopes
-    look alike."""
-    pieces = [len(namespace).to_bytes(4, "little")]
-    for element in (*namespace, session):
-        encoded = element.encode("utf-8", "surrogatepass")
-        pieces.append(len(encoded).to_bytes(4, "little"))
-        pieces.append(encoded)
-    return b"".join(pieces)
-
-
-def session_digest(namespace: tuple[str, ...], session: str) -> int:
-    """64-bit digest of (namespace, name): a session's id unless another session holds it
-    already."""
-    scope = session_scope(namespace, session)
-    return int.from_bytes(hashlib.blake2b(scope, digest_size=8).digest(), "little")
-
-
-def key_digest(key_scope: bytes, key: str) -> bytes:
-    """96-bit digest of a key within its scope: what a KEYED header holds as producer_id and
-    producer_seq."""
-    encoded = key.encode("utf-8", "surrogatepass")
-    return hashlib.blake2b(key_scope + encoded, digest_size=12, person=b"nf-key").digest()
 
 
 # ---- making a record -----------------------------------------------------------------------------
@@ -168,8 +142,8 @@ def encode_turn(
     length = len(encoded)
     if length > BODY_BYTES_MAX:
         raise InvalidArgument(
-            f"a turn of {length:,} bytes is above the limit of {BODY_BYTES_MAX:,}; store it elsewhere "
-            "and append a reference, or split it"
+            f"a turn of {length:,} bytes is above the limit of {BODY_BYTES_MAX:,}; store it "
+            "elsewhere and append a reference, or split it"
         )
     flags = 0
     if role == "tool_call" or (

@@ -7,6 +7,7 @@ Every read checks both CRCs of the record; nothing that fails one is ever return
 from __future__ import annotations
 
 from bisect import bisect_right
+from dataclasses import dataclass
 from pathlib import Path
 
 from crc32c import crc32c
@@ -29,6 +30,16 @@ def check_header(view: memoryview, offset: int, position: int, seed: int) -> Hea
     header = HEADER.unpack_from(view, offset)
     crc = crc32c(view[offset : offset + 60], header_seed(seed, position))
     return header if header[0] == MAGIC and crc == header[15] else None
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentInfo:
+    """``sealed``: nothing is appended to it any more."""
+
+    base: int
+    size: int
+    path: Path
+    sealed: bool
 
 
 class Segments:
@@ -95,6 +106,10 @@ class Segments:
             offset=offset,
             bytes=n_bytes,
         )
+
+    def describe(self) -> list[SegmentInfo]:
+        segments = list(self.all)
+        return [SegmentInfo(s.base, s.size, s.path, s is not segments[-1]) for s in segments]
 
     def close(self) -> None:
         for segment in self.all:
