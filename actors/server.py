@@ -146,13 +146,13 @@ class SocketServer:
             self._close()
 
     def _one_turn(self) -> None:
-        for connection, events in self._loop.wait(self._timeout()):
+        timeout = self._timeout()
+        again, self._again = self._again, set()
+        for connection, events in self._loop.wait(timeout):
             self._on_connection(connection, events)
-        if self._again:
-            again, self._again = self._again, set()
-            for connection in again:
-                if not connection.closed:
-                    self._read(connection)
+        for connection in again:
+            if not connection.closed:
+                self._read(connection)
         while self._submitted:
             self._take(self._submitted.popleft())
         while self._late:

@@ -1,0 +1,85 @@
+"""Owners as Ray sees them: finding, calling, stopping. For callers on other nodes, and for the
+host."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import ray
+
+from neverforget.actors.actor_options import NAMESPACE
+from neverforget.storage.errors import Unavailable
+
+
+class PartitionHandle:
+    """One owner. Pickles; works in any process that is connected to the same Ray."""
+
+    def __init__(self, name: str, actor: Any = None) -> None:
+        self.name = name
+        self._actor = actor
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return PartitionHandle, (self.name,)
+
+    def call(self, frame: bytes, timeout_s: float) -> bytes:
+        """Ask and wait. Unavailable (outcome unknown) when no answer came."""
+        try:
+            reply: bytes = ray.get(self.actor.call.remote(frame), timeout=timeout_s)
+        except (ray.exceptions.RayActorError, ray.exceptions.GetTimeoutError) as error:
+            raise Unavailable(
+                f"owner {self.name} did not answer: {error}", outcome="unknown"
+            ) from error
+        return reply
+
+    async def call_async(self, frame: bytes) -> bytes:
+        """The same, awaited; the caller sets the time limit."""
+        try:
+            reply: bytes = await self.actor.call.remote(frame)
+        except ray.exceptions.RayActorError as error:
+            raise Unavailable(
+                f"owner {self.name} did not answer: {error}", outcome="unknown"
+            ) from error
+        return reply
+
+    def describe(self, timeout_s: float) -> dict[str, Any]:
+        """Its pid, state and reason. Unavailable when it does not answer."""
+        try:
+            told: dict[str, Any] = ray.get(self.actor.describe.remote(), timeout=timeout_s)
+        except ray.exceptions.RayError as error:
+            raise Unavailable(
+                f"owner {self.name} did not start: {error}", outcome="not_applied"
+            ) from error
+        return told
+
+    def is_dead(self, timeout_s: float) -> bool:
+        """Ray has given this owner up and will not start it again. False while it may come back."""
+        try:
+            ray.get(self.actor.describe.remote(), timeout=timeout_s)
+        except (ray.exceptions.ActorDiedError, Unavailable):
+            return True
+        except ray.exceptions.RayError:
+            return False
+        return False
+
+    def stop(self, timeout_s: float) -> bool:
+        """Drain, seal, end, for good. False: it did not end in order (and will be recovered)."""
+        orderly = True
+        try:
+            ray.get(self.actor.stop.remote(), timeout=timeout_s)
+        except (Unavailable, ray.exceptions.RayError):
+            orderly = False
+        with contextlib.suppress(Unavailable, ray.exceptions.RayError, ValueError):
+            ray.kill(self.actor, no_restart=True)
+        return orderly
+
+    @property
+    def actor(self) -> Any:
+        if self._actor is None:
+            try:
+                self._actor = ray.get_actor(self.name, namespace=NAMESPACE)
+            except ValueError as error:
+                raise Unavailable(
+                    f"no owner {self.name} on this Ray cluster", outcome="not_applied"
+                ) from error
+        return self._actor

@@ -1,0 +1,122 @@
+"""The shell that makes a partition an actor of its own process: socket server, Ray method, and the
+tie to its host.
+
+``__init__`` never raises: Ray would drop the actor and its name for good. What went wrong shows in
+``describe`` and in every answer. The process ends at once when its host has ended: nobody would
+restart it, and the next host must get the locks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from neverforget.actors.connection import Bounds
+from neverforget.actors.messages import AnyReply, AnyRequest, encoder, request_decoder
+from neverforget.actors.partition import Partition, PartitionSpec
+from neverforget.actors.ports import failure
+from neverforget.actors.process_end import when_ended
+from neverforget.actors.server import SocketServer
+from neverforget.storage.errors import InvalidArgument, Overloaded, Unavailable
+
+log = logging.getLogger(__name__)
+CALLS_MAX = 1000  # frames from other nodes under way at once; beyond: Overloaded
+
+
+class RemotePending:
+    """A request that came as a Ray call and is awaited on the actor's event loop."""
+
+    def __init__(self, request: AnyRequest) -> None:
+        self.request = request
+        self.alive = True
+        self._loop = asyncio.get_running_loop()
+        self._answer: asyncio.Future[bytes] = self._loop.create_future()
+
+    def reply(self, message: AnyReply) -> None:
+        payload = encoder.encode(message)
+        self._loop.call_soon_threadsafe(self._set, payload)
+
+    def _set(self, payload: bytes) -> None:
+        if not self._answer.done():
+            self._answer.set_result(payload)
+
+    async def answer(self) -> bytes:
+        try:
+            return await self._answer
+        finally:
+            self.alive = False
+
+
+class PartitionActor:
+    """Plain; ``spawn.py`` makes it remote."""
+
+    def __init__(self, spec: PartitionSpec) -> None:
+        self._spec = spec
+        self._server: SocketServer | None = None
+        self._fault: str | None = None
+        self._calls = 0
+        self._partition = Partition(spec)
+        try:
+            if spec.host is not None:
+                when_ended(spec.host, lambda: os._exit(1))
+            self._server = SocketServer(
+                Path(spec.socket),
+                self._partition,
+                store_id=spec.store_id,
+                bounds=Bounds(requests_max=spec.requests_queued_max),
+                on_crash=_end_process,
+            )
+            self._server.start(f"partition-{spec.partition}")
+            self._partition.start()
+        except Exception as error:
+            log.exception("partition %d cannot serve", spec.partition)
+            self._fault = f"{type(error).__name__}: {error}"
+
+    async def call(self, frame: bytes) -> bytes:
+        """One request and its reply, msgpack without the length: the way in from other nodes."""
+        try:
+            request = request_decoder.decode(frame)
+        except msgspec.MsgspecError as error:
+            return encoder.encode(failure(0, InvalidArgument(f"not a request: {error}")))
+        if self._server is None or self._fault is not None:
+            error = Unavailable(f"the owner cannot serve: {self._fault}", outcome="not_applied")
+            return encoder.encode(failure(request.id, error))
+        if self._calls >= CALLS_MAX:
+            return encoder.encode(failure(request.id, Overloaded("too many calls at once")))
+        self._calls += 1
+        try:
+            pending = RemotePending(request)
+            self._server.submit(pending)
+            return await pending.answer()
+        finally:
+            self._calls -= 1
+
+    async def describe(self) -> dict[str, Any]:
+        return {
+            "pid": os.getpid(),
+            "partition": self._spec.partition,
+            "state": "quarantined" if self._fault else self._partition.state,
+            "reason": self._fault or self._partition.reason,
+        }
+
+    async def stop(self) -> None:
+        """Take nothing more, finish, sync, seal, give the region back."""
+        await asyncio.get_running_loop().run_in_executor(None, self._stop)
+
+    def _stop(self) -> None:
+        if self._server is not None:
+            self._server.stop()
+        self._partition.close()
+
+
+def _end_process(error: BaseException) -> None:
+    """A loop that ended by a mistake of ours is an owner that answers nobody: Ray starts
+    another."""
+    log.critical("the socket loop has ended: %r", error)
+    threading.Thread(target=os._exit, args=(1,), daemon=True).start()

@@ -1,0 +1,166 @@
+"""ENDPOINT: where the owners of a store can be reached, and where their sockets stand.
+
+The host writes the file when its owners are up and removes it when it ends in order. A host that
+was killed leaves it behind; ``Endpoint.alive`` tells, because it names the process exactly.
+
+Sockets stand in ``<path>/run/``. Where that name is too long for a socket (108 bytes) or its file
+system has none, they stand in a folder of the store under ``$XDG_RUNTIME_DIR`` or the temporary
+directory; that one is checked for owner, mode 0700 and no link, since others may write there too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import socket
+import stat
+import tempfile
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from neverforget.actors.listener import FRESH_SUFFIX
+from neverforget.storage.atomic_file import read_checked, write_checked
+from neverforget.storage.directory_lock import ProcessId, boot_id, is_alive
+from neverforget.storage.errors import Corrupt, NotFound, UnsupportedFormat
+from neverforget.storage.filesystem import FileSystem, LocalFileSystem
+
+ENDPOINT_FILE = "ENDPOINT"
+RUN_FOLDER = "run"
+HOST_SOCKET = "host.sock"
+SOCKET_PATH_BYTES_MAX = 103  # 107 and a zero on Linux, 103 on macOS: one number for both
+
+Kind = Literal["serve", "application", "inline"]
+
+
+class Endpoint(msgspec.Struct, frozen=True):
+    """``kind`` "inline": the store is open inside that process and nobody can attach. ``sockets``
+    and ``actors`` (names in Ray) are in the order of the partitions; ``settings`` are the fixed
+    and host settings in force. ``started_at``: microseconds UTC."""
+
+    store_id: str
+    kind: Kind
+    process: ProcessId
+    boot: str
+    node: str
+    started_at: int
+    control: str = ""
+    sockets: tuple[str, ...] = ()
+    actors: tuple[str, ...] = ()
+    ray_address: str | None = None
+    ray_namespace: str | None = None
+    settings: dict[str, Any] = {}
+    version: int = 1
+
+    @property
+    def alive(self) -> bool:
+        """The very process that wrote this still runs, on this machine, in this boot."""
+        if self.boot != boot_id():
+            return False
+        return self.process.start < 0 or is_alive(self.process)
+
+
+def write_endpoint(path: Path, endpoint: Endpoint, fs: FileSystem | None = None) -> None:
+    content = msgspec.json.format(msgspec.json.encode(endpoint), indent=1)
+    write_checked(fs or LocalFileSystem(), path / ENDPOINT_FILE, content + b"\n")
+
+
+def read_endpoint(path: Path) -> Endpoint | None:
+    """None where there is none, or one that cannot be read: the next host writes a new one."""
+    try:
+        content = read_checked(LocalFileSystem(), path / ENDPOINT_FILE)
+        endpoint = msgspec.json.decode(content, type=Endpoint)
+    except (NotFound, Corrupt, msgspec.MsgspecError):
+        return None
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR):
+            return None
+        raise
+    if endpoint.version > 1:
+        raise UnsupportedFormat(
+            f"{path / ENDPOINT_FILE} was written by a newer neverforget; use that one to attach"
+        )
+    return endpoint
+
+
+def remove_endpoint(path: Path, process: ProcessId) -> None:
+    """Take back our own; a successor's stays."""
+    found = read_endpoint(path)
+    if found is not None and found.process == process:
+        with contextlib.suppress(FileNotFoundError):
+            (path / ENDPOINT_FILE).unlink()
+
+
+# ---- where sockets stand -------------------------------------------------------------------------
+
+
+def socket_folder(path: Path, store_id: str) -> Path:
+    """A folder, made and checked, in which this store's sockets can be bound."""
+    inside = path / RUN_FOLDER
+    if _fits(inside):
+        inside.mkdir(mode=0o700, exist_ok=True)
+        if _sockets_work(inside):
+            return inside
+    return _private_folder(store_id)
+
+
+def _fits(folder: Path) -> bool:
+    longest = folder / f"p999.sock{FRESH_SUFFIX}"
+    return len(os.fsencode(longest)) <= SOCKET_PATH_BYTES_MAX
+
+
+def _sockets_work(folder: Path) -> bool:
+    """Some file systems (shared folders of virtual machines, FAT, some network ones) have none."""
+    probe = folder / f".{os.getpid()}"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as bound:
+        try:
+            bound.bind(str(probe))
+        except OSError:
+            return False
+        finally:
+            with contextlib.suppress(OSError):
+                probe.unlink()
+    return True
+
+
+def _private_folder(store_id: str) -> Path:
+    """``neverforget-UID/STORE`` where this user may put what only lives while a process does."""
+    refused: list[str] = []
+    for base in _bases():
+        try:
+            home = checked_folder(base / f"neverforget-{os.geteuid()}")
+            folder = checked_folder(home / store_id.replace("-", "")[:16])
+        except OSError as error:
+            refused.append(f"{base}: {error.strerror or error}")
+            continue
+        if _fits(folder) and _sockets_work(folder):
+            return folder
+        refused.append(f"{base}: no sockets there, or its name is too long")
+    raise OSError(
+        errno.ENAMETOOLONG,
+        "no folder for the sockets of the store; set XDG_RUNTIME_DIR to one with a short name that "
+        "only you can enter (" + "; ".join(refused) + ")",
+    )
+
+
+def _bases() -> list[Path]:
+    named = os.environ.get("XDG_RUNTIME_DIR")
+    bases = [Path(named)] if named else []
+    return [*bases, Path(tempfile.gettempdir()), Path("/tmp")]
+
+
+def checked_folder(folder: Path) -> Path:
+    """``folder``, made if it is missing: ours, 0700, no link. PermissionError otherwise: somebody
+    else may have put it there to get hold of what we write."""
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode):
+        raise PermissionError(errno.EPERM, "is a link or no folder", str(folder))
+    if status.st_uid != os.geteuid():
+        raise PermissionError(errno.EPERM, "belongs to another user", str(folder))
+    if stat.S_IMODE(status.st_mode) != 0o700:
+        raise PermissionError(errno.EPERM, "others can enter it: chmod 700 it", str(folder))
+    return folder

@@ -1,0 +1,265 @@
+"""The host of a store: holds its LOCK, keeps its owners running, publishes where they are.
+
+Order of coming up: LOCK, identity (or creation), Ray, owners, control socket, ENDPOINT. Order of
+going: ENDPOINT removed, watchdog, owners (drained, sealed, stopped), control socket, LOCK, Ray.
+Nothing that was acknowledged depends on the second list ever running.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import select
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Literal
+
+from neverforget.actors.region_life import PartitionSpec
+from neverforget.actors.server import SocketServer
+from neverforget.runtime.cluster import Cluster
+from neverforget.runtime.config import Config, host_settings
+from neverforget.runtime.control import HostService
+from neverforget.runtime.endpoint import (
+    HOST_SOCKET,
+    Endpoint,
+    remove_endpoint,
+    socket_folder,
+    write_endpoint,
+)
+from neverforget.runtime.start_report import StartReport
+from neverforget.runtime.store_directory import StoreDirectory, prepare
+from neverforget.runtime.watchdog import HealthOptions, Owner, Watchdog
+from neverforget.storage.directory_lock import DirectoryLock, boot_id, this_process
+from neverforget.storage.filesystem import LocalFileSystem
+
+log = logging.getLogger(__name__)
+_OWNER_START_S = 60.0
+_OWNER_STOP_S = 30.0
+
+
+class Host:
+    """Make it with ``start``. ``close`` is for any thread, and idempotent."""
+
+    def __init__(
+        self,
+        store: StoreDirectory,
+        lock: DirectoryLock,
+        cluster: Cluster,
+        *,
+        linger_s: float | None,
+        on_end: Callable[[str | None], None],
+        health: HealthOptions | None,
+    ) -> None:
+        self.store = store
+        self.endpoint: Endpoint
+        self._lock = lock
+        self._cluster = cluster
+        self._on_end = on_end
+        self._process = this_process()
+        self._closing = threading.Lock()
+        self._closed = False
+        self._server: SocketServer | None = None
+        folder = socket_folder(store.path, store.store_id)
+        self._folder = folder
+        owners = [
+            Owner(spec, cluster.spawn(spec))
+            for spec in (self._spec(n) for n in range(store.config.partitions))
+        ]
+        self._watchdog = Watchdog(owners, cluster, self._on_end, health)
+        self._service = HostService(
+            store.store_id,
+            role=lock.holder.role,
+            ray_address=cluster.address,
+            owners=lambda: [owner.view() for owner in owners],
+            linger_s=linger_s,
+            on_idle=lambda: self._on_end(None),
+        )
+
+    @classmethod
+    def start(
+        cls,
+        path: Path,
+        asked: Config,
+        *,
+        role: Literal["serve", "application"],
+        linger_s: float | None = None,
+        on_end: Callable[[str | None], None] = lambda why: None,
+        create: bool = True,
+        store_id: str | None = None,
+        health: HealthOptions | None = None,
+    ) -> Host:
+        """Host the store at ``path``, which is made if nothing is there.
+
+        ``on_end(why)`` is called, on a thread of the host's, when it should be closed: nobody has
+        needed it for ``linger_s`` (None), or its Ray is lost. Raises StoreLocked, what ``prepare``
+        raises, and Unavailable when Ray or the owners do not start.
+        """
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = DirectoryLock.acquire(path, role=role)
+        cluster: Cluster | None = None
+        host: Host | None = None
+        try:
+            store = prepare(LocalFileSystem(), path, asked, create=create, store_id=store_id)
+            if role == "serve":
+                cluster = Cluster.start(store.store_id, store.config.partitions)
+            else:
+                cluster = Cluster.join()
+            host = cls(store, lock, cluster, linger_s=linger_s, on_end=on_end, health=health)
+            host._come_up()
+        except BaseException:
+            if host is not None:
+                host.close()
+            else:
+                lock.release()
+                if cluster is not None:
+                    cluster.close()
+            raise
+        return host
+
+    def close(self) -> None:
+        """Drain, seal and stop the owners, give the store back. Ray ends only if it is ours."""
+        with self._closing:
+            if self._closed:
+                return
+            self._closed = True
+            remove_endpoint(self.store.path, self._process)
+            self._watchdog.stop()
+            handles = [owner.handle for owner in self._watchdog.owners]
+            with ThreadPoolExecutor(min(16, len(handles))) as pool:
+                for handle, orderly in zip(
+                    handles, pool.map(lambda h: h.stop(_OWNER_STOP_S), handles), strict=True
+                ):
+                    if not orderly:
+                        log.warning("%s did not end in order; it will be recovered", handle.name)
+            if self._server is not None:
+                self._server.stop()
+            self._lock.release()
+            self._cluster.close()
+
+    def _come_up(self) -> None:
+        for owner in self._watchdog.owners:
+            told = owner.handle.describe(_OWNER_START_S)
+            if told["state"] not in ("serving", "recovering"):
+                log.error("%s is %s: %s", owner.handle.name, told["state"], told["reason"])
+            self._watchdog.check(owner)
+        self._server = SocketServer(
+            self._folder / HOST_SOCKET, self._service, store_id=self.store.store_id
+        )
+        self._server.start("host")
+        self.endpoint = Endpoint(
+            store_id=self.store.store_id,
+            kind="serve" if self._lock.holder.role == "serve" else "application",
+            process=self._process,
+            boot=boot_id(),
+            node=os.uname().nodename,
+            started_at=time.time_ns() // 1000,
+            control=str(self._server.path),
+            sockets=tuple(owner.spec.socket for owner in self._watchdog.owners),
+            actors=tuple(owner.handle.name for owner in self._watchdog.owners),
+            ray_address=self._cluster.address,
+            ray_namespace=self._cluster.namespace,
+            settings=host_settings(self.store.config),
+        )
+        write_endpoint(self.store.path, self.endpoint)
+        self._watchdog.start()
+
+    def _spec(self, partition: int) -> PartitionSpec:
+        config = self.store.config
+        return PartitionSpec(
+            directory=str(self.store.region(partition)),
+            store_id=self.store.store_id,
+            partition=partition,
+            role="worker",
+            host=self._process,
+            socket=str(self._folder / f"p{partition}.sock"),
+            segment_bytes=config.segment_bytes,
+            batch_bytes_max=config.batch_bytes_max,
+            reply_bytes_max=config.reply_bytes_max,
+            requests_queued_max=config.requests_queued_max,
+            sync_interval_ms=config.sync_interval_ms,
+        )
+
+
+def serve(
+    path: str | os.PathLike[str],
+    *,
+    linger: float | None = None,
+    config: Config | None = None,
+    ready: Callable[[Endpoint], None] | None = None,
+    health: HealthOptions | None = None,
+) -> int:
+    """Host the store at ``path`` until SIGTERM or SIGINT, until nobody has been attached for
+    ``linger`` seconds, or until its Ray is lost. The exit code: 0, or 1 in the last case.
+
+    For the main thread of a process of its own. Raises what ``Host.start`` raises; whoever started
+    this process to attach to it (``opening.py``) is told the same.
+    """
+    report = StartReport.from_environment()
+    end = _End()
+    try:
+        real = Path(os.path.realpath(path))
+        host = Host.start(
+            real,
+            config or Config(),
+            role="serve",
+            linger_s=linger,
+            on_end=end.call,
+            health=health,
+        )
+    except Exception as error:
+        report.failed(error)
+        end.close()
+        raise
+    with _signals(end):
+        report.ready()
+        if ready is not None:
+            ready(host.endpoint)
+        why = end.wait()
+        log.info("ending: %s", why or "nobody needs this host, or it was told to end")
+        host.close()
+    end.close()
+    return 0 if why is None else 1
+
+
+class _End:
+    """Waits for the reason to end. Signal handlers and threads may call it: it is one byte in a
+    pipe, and takes no lock."""
+
+    def __init__(self) -> None:
+        self._out, self._in = os.pipe()
+        self._why: str | None = None
+
+    def call(self, why: str | None = None) -> None:
+        self._why = self._why or why
+        with contextlib.suppress(OSError):
+            os.write(self._in, b"\0")
+
+    def wait(self) -> str | None:
+        poll = select.poll()
+        poll.register(self._out, select.POLLIN)
+        poll.poll()
+        return self._why
+
+    def close(self) -> None:
+        os.close(self._out)
+        os.close(self._in)
+
+
+@contextlib.contextmanager
+def _signals(end: _End) -> Iterator[None]:
+    """SIGTERM and SIGINT end the host in order, for as long as this lasts."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    numbers = (signal.SIGTERM, signal.SIGINT)
+    before = [signal.signal(number, lambda *_: end.call()) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)

@@ -1,0 +1,177 @@
+"""A store inside this process: its owners as plain objects, no Ray, no sockets.
+
+The caller serialises: ``lock`` is held around every ``run``, ``tick`` and ``deadline`` of a
+partition. The directory's LOCK says "application", so nobody will end this process to get at it,
+and ENDPOINT says "inline", so that others learn at once that they cannot attach.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import time
+from pathlib import Path
+
+from neverforget.actors.partition import Partition
+from neverforget.actors.region_life import PartitionSpec
+from neverforget.runtime.config import Config, host_settings
+from neverforget.runtime.endpoint import Endpoint, remove_endpoint, write_endpoint
+from neverforget.runtime.store_directory import StoreDirectory, prepare
+from neverforget.storage.clock import Clock
+from neverforget.storage.directory_lock import DirectoryLock, boot_id, this_process
+from neverforget.storage.errors import StoreLocked
+from neverforget.storage.filesystem import FileSystem, LocalFileSystem
+
+
+class InlineHost:
+    """One handle on this process's engine of a path. The last ``close`` drains, seals and gives the
+    store back; in a forked child it does nothing."""
+
+    def __init__(self, engine: _Engine) -> None:
+        self._engine = engine
+        self._closed = False
+
+    @property
+    def path(self) -> Path:
+        return self._engine.store.path
+
+    @property
+    def store_id(self) -> str:
+        return self._engine.store.store_id
+
+    @property
+    def config(self) -> Config:
+        return self._engine.store.config
+
+    @property
+    def partitions(self) -> list[Partition]:
+        return self._engine.partitions
+
+    @property
+    def lock(self) -> threading.RLock:
+        return self._engine.lock
+
+    @property
+    def owned_here(self) -> bool:
+        """False in a forked child: the store is the parent's."""
+        return self._engine.pid == os.getpid()
+
+    def close(self) -> None:
+        if self._closed or not self.owned_here:
+            return
+        self._closed = True
+        with _registry:
+            self._engine.handles -= 1
+            if self._engine.handles == 0:
+                _engines.pop(self.path, None)
+                self._engine.close()
+
+
+class _Engine:
+    def __init__(self, path: Path, asked: Config, store_id: str | None, create: bool) -> None:
+        self.pid = os.getpid()
+        self.handles = 0
+        self.lock = threading.RLock()
+        self.partitions: list[Partition] = []
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._lock_file = DirectoryLock.acquire(path, role="application")
+        try:
+            self.store = prepare(LocalFileSystem(), path, asked, create=create, store_id=store_id)
+            self._publish()
+        except BaseException:
+            self._lock_file.release()
+            raise
+
+    def open(self, fs: FileSystem | None, clock: Clock | None) -> None:
+        for number in range(self.store.config.partitions):
+            partition = Partition(_spec(self.store, number), fs=fs, clock=clock)
+            partition.open()
+            self.partitions.append(partition)
+            # An owner whose host was killed may take a moment to go; a living one does not.
+            if isinstance(partition.error, StoreLocked):
+                raise partition.error
+
+    def close(self) -> None:
+        with self.lock:
+            for partition in self.partitions:
+                partition.close()
+        remove_endpoint(self.store.path, this_process())
+        self._lock_file.release()
+
+    def _publish(self) -> None:
+        write_endpoint(
+            self.store.path,
+            Endpoint(
+                store_id=self.store.store_id,
+                kind="inline",
+                process=this_process(),
+                boot=boot_id(),
+                node=os.uname().nodename,
+                started_at=time.time_ns() // 1000,
+                settings=host_settings(self.store.config),
+            ),
+        )
+
+
+def open_inline(
+    path: str | os.PathLike[str],
+    config: Config | None = None,
+    *,
+    create: bool = True,
+    store_id: str | None = None,
+    fs: FileSystem | None = None,
+    clock: Clock | None = None,
+) -> InlineHost:
+    """Open the store at ``path`` in this process, or get another handle on it.
+
+    Raises StoreLocked when another process has it, or this one hosts it, and what ``prepare``
+    raises. ``fs`` and ``clock`` are those of the partitions.
+    """
+    real = Path(os.path.realpath(path))
+    with _registry:
+        engine = _engines.get(real)
+        if engine is None:
+            engine = _Engine(real, config or Config(), store_id, create)
+            try:
+                engine.open(fs, clock)
+            except BaseException:
+                engine.close()
+                raise
+            _engines[real] = engine
+        engine.handles += 1
+        return InlineHost(engine)
+
+
+def _spec(store: StoreDirectory, partition: int) -> PartitionSpec:
+    config = store.config
+    return PartitionSpec(
+        directory=str(store.region(partition)),
+        store_id=store.store_id,
+        partition=partition,
+        role="application",
+        segment_bytes=config.segment_bytes,
+        batch_bytes_max=config.batch_bytes_max,
+        reply_bytes_max=config.reply_bytes_max,
+        requests_queued_max=config.requests_queued_max,
+        sync_interval_ms=config.sync_interval_ms,
+    )
+
+
+def _forget_in_child() -> None:
+    global _registry
+    _registry = threading.RLock()
+    _engines.clear()
+
+
+def _close_all() -> None:
+    with _registry:
+        for engine in list(_engines.values()):
+            engine.close()
+        _engines.clear()
+
+
+_registry = threading.RLock()
+_engines: dict[Path, _Engine] = {}
+os.register_at_fork(after_in_child=_forget_in_child)
+atexit.register(_close_all)

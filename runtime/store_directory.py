@@ -1,0 +1,148 @@
+"""A store's directory: making one, and making sure that one is what it should be.
+
+Called only under the directory's LOCK. Creation has one moment in which the store begins to exist,
+the rename of the finished ``regions`` folder; IDENTITY is written from it, also by a later owner if
+the first one died in between. So a directory never looks like an empty store because something of
+it is missing.
+"""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from neverforget.runtime.config import STORE_TOML, Config, effective, read_stored, store_toml
+from neverforget.runtime.endpoint import ENDPOINT_FILE, RUN_FOLDER
+from neverforget.storage.atomic_file import write_atomic
+from neverforget.storage.directory_lock import LOCK_FILE
+from neverforget.storage.errors import (
+    Corrupt,
+    InvalidArgument,
+    NotFound,
+    UnsupportedFormat,
+)
+from neverforget.storage.filesystem import FileSystem
+from neverforget.storage.identity import (
+    IDENTITY_FILE,
+    check_identity,
+    store_identity,
+    write_identity,
+)
+
+REGIONS_FOLDER = "regions"
+HOST_LOG = "host.log"
+START_LOCK = "START"
+_UNFINISHED_FOLDER = "regions.unfinished"
+
+# What may stand in a directory that becomes a store: our own traces, and settings made beforehand.
+_NO_OBSTACLE = {
+    LOCK_FILE, ENDPOINT_FILE, RUN_FOLDER, HOST_LOG, START_LOCK, STORE_TOML, _UNFINISHED_FOLDER,
+    f"{STORE_TOML}.tmp", f"{IDENTITY_FILE}.tmp", f"{ENDPOINT_FILE}.tmp", "lost+found",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class StoreDirectory:
+    path: Path
+    store_id: str
+    config: Config
+
+    def region(self, partition: int) -> Path:
+        return self.path / REGIONS_FOLDER / f"p{partition}"
+
+
+def exists(path: Path) -> bool:
+    """A store was begun here, as far as its names tell."""
+    return (path / IDENTITY_FILE).exists() or (path / REGIONS_FOLDER).exists()
+
+
+def prepare(
+    fs: FileSystem, path: Path, asked: Config, *, create: bool = True, store_id: str | None = None
+) -> StoreDirectory:
+    """The store at ``path``, made if nothing is there and ``create`` says so.
+
+    ``store_id``: the one it must be. Raises NotFound, UnsupportedFormat (another store, a newer
+    version, other files), Corrupt, InvalidArgument (settings that do not fit).
+    """
+    stored = read_stored(path)
+    config = effective(asked, stored)
+    if not exists(path):
+        if not create:
+            raise NotFound(f"there is no store at {path}")
+        _refuse_foreign(fs, path)
+        _make(fs, path, config)
+    elif not fs.exists(path / IDENTITY_FILE):
+        _finish(fs, path)
+    identity = check_identity(fs, path, store_id=store_id, what="store")
+    _check_partitions(fs, path, config, stored)
+    return StoreDirectory(path, identity.store_id, config)
+
+
+def _refuse_foreign(fs: FileSystem, path: Path) -> None:
+    others = sorted(set(fs.list_directory(path)) - _NO_OBSTACLE)
+    if others:
+        raise UnsupportedFormat(
+            f"{path} is no neverforget store and not empty ({', '.join(others[:3])}"
+            f"{', …' if len(others) > 3 else ''}); give a path of its own to the store"
+        )
+
+
+def _make(fs: FileSystem, path: Path, config: Config) -> None:
+    from neverforget.storage.region import Region, RegionOptions
+
+    unfinished = path / _UNFINISHED_FOLDER
+    if fs.exists(unfinished):  # its maker died; it never was a store
+        shutil.rmtree(unfinished)
+    store_id = str(uuid.uuid4())
+    options = RegionOptions(segment_bytes=config.segment_bytes)
+    for partition in range(config.partitions):
+        region = unfinished / f"p{partition}"
+        fs.make_directory(region)
+        Region.create(fs, region, store_id=store_id, partition=partition, options=options)
+    fs.sync_directory(unfinished)
+    write_atomic(fs, path / STORE_TOML, store_toml(config))
+    fs.rename(unfinished, path / REGIONS_FOLDER)
+    fs.sync_directory(path)
+    write_identity(fs, path, store_identity(store_id))
+
+
+def _finish(fs: FileSystem, path: Path) -> None:
+    """The regions stand and IDENTITY does not: take the id that they all carry."""
+    ids = set()
+    for name in _regions(fs, path):
+        folder = path / REGIONS_FOLDER / name
+        found = check_identity(fs, folder, what="region", partition=int(name[1:]))
+        ids.add(found.store_id)
+    if len(ids) != 1:
+        raise Corrupt(
+            f"{path} has lost its {IDENTITY_FILE} and its regions belong to {len(ids)} stores; "
+            "restore it from a backup",
+            file=str(path / IDENTITY_FILE),
+        )
+    write_identity(fs, path, store_identity(ids.pop()))
+
+
+def _check_partitions(fs: FileSystem, path: Path, config: Config, stored: dict[str, Any]) -> None:
+    """Sessions are found by the number of partitions: another number would hide some of them. A
+    region that is missing is its owner's to report."""
+    numbers = [int(name[1:]) for name in _regions(fs, path)]
+    told = "partitions" in stored
+    if (told and max(numbers, default=-1) < config.partitions) or (
+        sorted(numbers) == list(range(config.partitions))
+    ):
+        return
+    raise InvalidArgument(
+        f"{path} has the regions {sorted(numbers)}, but {path / STORE_TOML} "
+        + (f"says partitions = {config.partitions}" if told else "does not say how many")
+        + "; restore that file from a backup"
+    )
+
+
+def _regions(fs: FileSystem, path: Path) -> list[str]:
+    folder = path / REGIONS_FOLDER
+    if not fs.exists(folder):
+        return []
+    return [n for n in fs.list_directory(folder) if n[:1] == "p" and n[1:].isdecimal()]

@@ -1,0 +1,150 @@
+"""Keeps an eye on the owners: Ray starts a dead one again, but never notices one that hangs.
+
+A stopped owner (state T) and one that has not answered for long are killed by pid, so that Ray
+starts the next. An owner that Ray has given up (somebody called ``ray.kill``) is started anew.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from neverforget.actors.greeting import greet
+from neverforget.actors.messages import OwnerView, Welcome
+from neverforget.actors.region_life import PartitionSpec
+from neverforget.runtime.cluster import Cluster, PartitionHandle
+from neverforget.storage.directory_lock import (
+    ProcessId,
+    end_process,
+    process_state,
+    start_time,
+)
+from neverforget.storage.errors import NeverforgetError
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HealthOptions:
+    interval_s: float = 1.0
+    answer_s: float = 2.0  # an owner that is well answers a greeting within this
+    stopped_s: float = 2.0  # how long an owner may be stopped (SIGSTOP) before it is killed
+    hung_s: float = 30.0  # how long it may be silent, alive, before it is killed
+    gone_s: float = 10.0  # how long nobody may be there before Ray is asked whether it gave up
+
+
+@dataclass
+class Owner:
+    """What the host knows of one partition's owner."""
+
+    spec: PartitionSpec
+    handle: PartitionHandle
+    process: ProcessId | None = None
+    welcome: Welcome | None = None
+    restarts: int = 0
+    answered_at: float = field(default_factory=time.monotonic)
+    stopped_at: float | None = None
+
+    def view(self) -> OwnerView:
+        welcome = self.welcome
+        return OwnerView(
+            self.handle.name,
+            0 if welcome is None else welcome.pid,
+            os.uname().nodename,
+            "recovering" if welcome is None else welcome.state,
+            0 if welcome is None else welcome.epoch,
+            self.spec.socket,
+            self.restarts,
+        )
+
+
+class Watchdog:
+    """``check`` looks once; ``start`` does so in a thread until ``stop``."""
+
+    def __init__(
+        self,
+        owners: list[Owner],
+        cluster: Cluster,
+        on_lost: Callable[[str], None],
+        options: HealthOptions | None = None,
+    ) -> None:
+        self.owners = owners
+        self._cluster = cluster
+        self._on_lost = on_lost
+        self._options = options or HealthOptions()
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        self._thread = threading.Thread(target=self._run, name="watchdog", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._options.interval_s):
+            try:
+                if (why := self._cluster.lost()) is not None:
+                    self._on_lost(why)
+                    return
+                for owner in self.owners:
+                    self.check(owner)
+            except Exception:
+                log.exception("a health check failed")
+
+    def check(self, owner: Owner) -> None:
+        now = time.monotonic()
+        if self._is_stopped(owner, now):
+            return
+        try:
+            connection, welcome = greet(
+                owner.spec.socket, owner.spec.store_id, self._options.answer_s
+            )
+        except (OSError, NeverforgetError) as error:
+            self._silent(owner, now, error)
+            return
+        connection.close()
+        if owner.process is None or owner.process.pid != welcome.pid:
+            if owner.process is not None:
+                owner.restarts += 1
+                log.warning("%s runs again, as process %d", owner.handle.name, welcome.pid)
+            owner.process = ProcessId(welcome.pid, start_time(welcome.pid))
+        owner.welcome = welcome
+        owner.answered_at = time.monotonic()
+
+    def _is_stopped(self, owner: Owner, now: float) -> bool:
+        if owner.process is None or process_state(owner.process) != "T":
+            owner.stopped_at = None
+            return False
+        if owner.stopped_at is None:
+            owner.stopped_at = now
+        if now - owner.stopped_at >= self._options.stopped_s:
+            self._kill(owner, "is stopped")
+        return True
+
+    def _silent(self, owner: Owner, now: float, error: Exception) -> None:
+        silent_s = now - owner.answered_at
+        alive = owner.process is not None and process_state(owner.process) is not None
+        if alive and silent_s >= self._options.hung_s:
+            self._kill(owner, f"has not answered for {silent_s:.0f} s ({error})")
+        elif not alive:
+            owner.welcome = None
+            if silent_s >= self._options.gone_s and owner.handle.is_dead(self._options.answer_s):
+                log.error("Ray has given up %s; starting it anew", owner.handle.name)
+                owner.handle = self._cluster.spawn(owner.spec)
+                owner.answered_at = time.monotonic()
+
+    def _kill(self, owner: Owner, why: str) -> None:
+        process = owner.process
+        assert process is not None
+        log.error("%s (process %d) %s: killing it", owner.handle.name, process.pid, why)
+        owner.answered_at = time.monotonic()
+        owner.stopped_at = None
+        end_process(process)
