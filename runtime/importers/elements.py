@@ -60,7 +60,7 @@ class _Reader:
                 yield from self._split(in_array=False, prefix=line)
         else:
             raise InvalidArgument(
-                f"{self._file} is not JSON, it begins with {first!r}; give lines of JSON or an array"
+                f"{self._file} is not JSON but begins with {first!r}; give lines of JSON"
             )
 
     # ---- lines -----------------------------------------------------------------------------------
@@ -150,7 +150,9 @@ class _Reader:
     def _cut(self, value: bytes, separator: bytes) -> Iterator[Element | Problem]:
         place = self._place(value)
         self._line += value.count(b"\n")
-        if value.strip(_SPACE):
+        if len(value) > self._max:
+            yield place.problem(f"a value is longer than {self._max:,} bytes")
+        elif value.strip(_SPACE):
             yield self._decode(value, place)
         elif separator == b"}":
             yield place.problem("a closing brace that nothing opened")

@@ -1,0 +1,104 @@
+"""The command line: ``neverforget COMMAND STORE …``.
+
+Exit codes: 0 done, 1 findings or failure, 2 usage, 3 not found, 4 locked or unavailable, 5
+confirmation required, 130 interrupted. Data goes to standard output, everything else to standard
+error; errors are one sentence with the remedy. Nothing heavy is imported before a command needs it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+
+from neverforget.runtime import cli_conversation, cli_demo, cli_operation, cli_transfer
+from neverforget.runtime.cli_render import errors, printable
+from neverforget.runtime.cli_store import FAILED, INTERRUPTED, exit_code
+from neverforget.storage.errors import NeverforgetError
+
+TRACEBACK = "--traceback"
+
+app = typer.Typer(
+    name="neverforget",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback()
+def options(
+    traceback: Annotated[
+        bool, typer.Option(TRACEBACK, help="Show where an error came from, for a bug report.")
+    ] = False,
+    show_version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Durable memory for fleets of AI agents: conversations that survive whatever their process
+    does not.
+
+    STORE is a directory; every command but [bold]serve[/] and [bold]demo[/] attaches to the process
+    that hosts it, or opens it by itself where nobody does.
+    """
+    if show_version:
+        print(version("neverforget"))
+        raise typer.Exit
+
+
+for module in (cli_operation, cli_conversation, cli_transfer, cli_demo):
+    module.register(app)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command; returns its exit code."""
+    try:
+        typer.main.get_command(app).main(list(arguments), prog_name="neverforget")
+    except SystemExit as leave:
+        return leave.code if isinstance(leave.code, int) else 0 if leave.code is None else FAILED
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has seen enough (`| head`). Python would complain once more on
+        # exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except Exception as error:
+        if TRACEBACK in arguments:
+            raise
+        return _report(error)
+    return 0
+
+
+def _report(error: Exception) -> int:
+    if isinstance(error, NeverforgetError):
+        text, code = str(error), exit_code(error)
+    elif isinstance(error, OSError) and error.strerror:
+        named = f": {error.filename}" if error.filename else ""
+        text, code = f"{error.strerror}{named}", FAILED
+    else:
+        text = (
+            f"{type(error).__name__}: {error} (a fault of neverforget's; "
+            f"`neverforget {TRACEBACK} …` shows where, please report it)"
+        )
+        code = FAILED
+    console = errors()
+    console.print("[bold red]error:[/]", end=" ")
+    console.print(printable(text), markup=False)
+    for note in getattr(error, "__notes__", ()):
+        console.print(printable(note), markup=False, style="bright_black")
+    return code
+
+
+def main() -> None:
+    sys.exit(run(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,298 @@
+"""Commands about conversations: sessions, append, tail, page."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+import typer
+
+from neverforget.runtime.cli_render import (
+    columns,
+    console,
+    errors,
+    local,
+    place,
+    print_json,
+    printable,
+    turn_view,
+    write_stdout,
+)
+from neverforget.runtime.cli_store import (
+    JsonOption,
+    NamespaceOption,
+    StoreArgument,
+    command,
+    opened,
+    store_path,
+)
+from neverforget.runtime.turn_json import parse_timestamp, turn_line, turn_object
+from neverforget.storage.errors import InvalidArgument, NotFound
+
+if TYPE_CHECKING:
+    from neverforget.runtime.session import Session
+    from neverforget.runtime.store import Store
+    from neverforget.runtime.values import Turn
+
+FOLLOW_WAIT_S = 365 * 86_400.0
+
+SessionArgument = Annotated[str, typer.Argument(metavar="SESSION", help="Name of the session.")]
+FullOption = Annotated[bool, typer.Option("--full", help="Show long content to its end.")]
+HiddenOption = Annotated[bool, typer.Option("--hidden", help="Show hidden turns too.")]
+
+
+def register(app: typer.Typer) -> None:
+    command(app, "sessions", list_sessions, SESSIONS_EXAMPLES)
+    command(app, "append", append, APPEND_EXAMPLES)
+    command(app, "tail", tail, TAIL_EXAMPLES)
+    command(app, "page", page, PAGE_EXAMPLES)
+
+
+SESSIONS_EXAMPLES = """
+neverforget sessions ./memory
+neverforget sessions ./memory -n acme --prefix dm/ --json
+"""
+
+
+def list_sessions(
+    store: StoreArgument,
+    namespace: NamespaceOption = None,
+    prefix: Annotated[str | None, typer.Option(help="Only names that begin with this.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 100,
+    after: Annotated[str | None, typer.Option(metavar="CURSOR", help="Go on from here.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List sessions with their turns, tokens and agents."""
+    with opened(store) as opened_store:
+        found = opened_store.sessions(
+            namespace=tuple(namespace) if namespace else None,
+            prefix=prefix,
+            after=after,
+            limit=limit,
+        )
+    if as_json:
+        print_json(
+            {
+                "items": msgspec.to_builtins(list(found)),
+                "next": found.next,
+                "has_more": found.has_more,
+            }
+        )
+        return
+    table = columns(
+        "session", "turns", "tokens", "last turn (UTC)", "agents", right=("turns", "tokens")
+    )
+    for info in found:
+        table.add_row(
+            place(info.namespace, info.session),
+            f"{info.turns:,}",
+            f"{info.tokens:,}",
+            local(info.last_at),
+            printable(", ".join(info.agents)),
+        )
+    console().print(table)
+    if found.has_more:
+        errors().print(f"more: --after {found.next}", style="bright_black", markup=False)
+
+
+APPEND_EXAMPLES = """
+neverforget append ./memory support user "My order has not arrived"
+echo '{"ok": true}' | neverforget append ./memory support tool_result - --content-json --call-id
+c1
+neverforget append ./memory support user "hello" --key mail-42   (a second time, it is the same
+turn)
+"""
+
+
+def append(
+    store: StoreArgument,
+    session: SessionArgument,
+    role: Annotated[str, typer.Argument(metavar="ROLE", help="user, assistant, system, …")],
+    content: Annotated[str, typer.Argument(metavar="CONTENT", help='The text; "-" reads it.')],
+    namespace: NamespaceOption = None,
+    name: Annotated[str | None, typer.Option(help="Who speaks.")] = None,
+    agent: Annotated[str | None, typer.Option(help="Who appends.")] = None,
+    call_id: Annotated[str | None, typer.Option(help="Pairs a result with its call.")] = None,
+    key: Annotated[
+        str | None, typer.Option(help="Makes it safe to repeat: one turn a key and session.")
+    ] = None,
+    metadata: Annotated[str | None, typer.Option(metavar="JSON", help="An object.")] = None,
+    timestamp: Annotated[
+        str | None, typer.Option(metavar="TIME", help="ISO 8601; without a zone it is UTC.")
+    ] = None,
+    expect_seq: Annotated[
+        int | None, typer.Option(help="Append only if the turn gets this seq.")
+    ] = None,
+    content_json: Annotated[
+        bool, typer.Option("--content-json", help="CONTENT is JSON, not text.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Append one turn. When this returns, it survives a power loss."""
+    text = sys.stdin.read() if content == "-" else content
+    body = _json_argument("CONTENT", text) if content_json else text
+    details = {} if metadata is None else _json_argument("--metadata", metadata)
+    with opened(store, create=True, agent=agent) as opened_store:
+        turn = opened_store.session(session, namespace=tuple(namespace or ())).append(
+            role,
+            body,
+            name=name,
+            call_id=call_id,
+            key=key,
+            metadata=details,
+            timestamp=None if timestamp is None else _time_argument(timestamp),
+            expect_seq=expect_seq,
+        )
+    if as_json:
+        write_stdout(turn_line(turn))
+    else:
+        console().print(f"{place(turn.namespace, turn.session)} #{turn.seq}", markup=False)
+
+
+TAIL_EXAMPLES = """
+neverforget tail ./memory support
+neverforget tail ./memory support --turns 200 --json | jq .content
+neverforget tail -f ./memory support
+"""
+
+
+def tail(
+    store: StoreArgument,
+    session: SessionArgument,
+    namespace: NamespaceOption = None,
+    turns: Annotated[int, typer.Option("--turns", "-t", min=0, help="How many.")] = 20,
+    max_tokens: Annotated[int | None, typer.Option(min=0, help="No more tokens than this.")] = None,
+    role: Annotated[
+        list[str] | None, typer.Option(help="Only this role; may be given several times.")
+    ] = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as turns come.")] = False,
+    hidden: HiddenOption = False,
+    full: FullOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the newest turns of a session, oldest first.
+
+    With -f on a store that nobody hosts, it waits for somebody who does.
+    """
+    where = tuple(namespace or ())
+    with opened(store) as opened_store:
+        chat = opened_store.session(session, namespace=where)
+        end = _length(chat, or_fail=not follow)
+        recent = chat.tail(turns, max_tokens=max_tokens, roles=role, include_hidden=hidden)
+        _print_turns(recent, full=full, as_json=as_json)
+        if not follow:
+            return
+        inline = opened_store.status().host is None
+        if not inline:
+            _follow(chat, end, role, full=full, as_json=as_json)
+    if inline:
+        with _when_hosted(store) as opened_store:
+            chat = opened_store.session(session, namespace=where)
+            _follow(chat, end, role, full=full, as_json=as_json)
+
+
+def _follow(chat: Session, end: int, roles: list[str] | None, *, full: bool, as_json: bool) -> None:
+    turns = (t for t in chat.follow(after=end - 1 if end else None) if not roles or t.role in roles)
+    _print_turns(turns, full=full, as_json=as_json)
+
+
+def _when_hosted(store: str) -> Store:
+    """Following a store inline would lock everybody out who could append to it: wait for its next
+    host."""
+    import neverforget as nf
+
+    errors().print("nobody hosts this store now; waiting for a host", style="bright_black")
+    return nf.open(store_path(store), host="never", wait=FOLLOW_WAIT_S)
+
+
+PAGE_EXAMPLES = """
+neverforget page ./memory support                     (from the beginning)
+neverforget page ./memory support --after 99 --limit 20
+neverforget page ./memory support --newest --json
+"""
+
+
+def page(
+    store: StoreArgument,
+    session: SessionArgument,
+    namespace: NamespaceOption = None,
+    after: Annotated[
+        str | None, typer.Option(metavar="SEQ", help="The turns after this one; a cursor does too.")
+    ] = None,
+    before: Annotated[
+        str | None, typer.Option(metavar="SEQ", help="The turns just before this one.")
+    ] = None,
+    newest: Annotated[bool, typer.Option("--newest", help="Begin at the end.")] = False,
+    limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 50,
+    hidden: HiddenOption = False,
+    full: FullOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show one page of a session."""
+    with opened(store) as opened_store:
+        chat = opened_store.session(session, namespace=tuple(namespace or ()))
+        _length(chat)
+        found = chat.page(
+            after=_cursor(after),
+            before=_cursor(before),
+            newest=newest,
+            limit=limit,
+            include_hidden=hidden,
+        )
+    if as_json:
+        print_json(
+            {
+                "items": [turn_object(turn) for turn in found],
+                "next": found.next,
+                "previous": found.previous,
+                "has_more": found.has_more,
+            }
+        )
+        return
+    _print_turns(found, full=full, as_json=False)
+    if found.has_more and len(found):
+        backwards = newest or before is not None
+        go_on = f"--before {found[0].seq}" if backwards else f"--after {found[-1].seq}"
+        errors().print(f"more: {go_on}", style="bright_black", markup=False)
+
+
+def _print_turns(turns: Iterable[Turn] | Iterator[Turn], *, full: bool, as_json: bool) -> None:
+    if as_json:
+        for turn in turns:
+            write_stdout(turn_line(turn))
+            sys.stdout.buffer.flush()
+        return
+    out = console()
+    for turn in turns:
+        out.print(turn_view(turn, full=full))
+
+
+def _length(chat: Session, *, or_fail: bool = True) -> int:
+    """Turns of the session; NotFound where nobody has ever appended to it."""
+    turns = chat.info().turns
+    if not turns and or_fail:
+        raise NotFound(
+            f"there is no session {chat.name!r} here; `neverforget sessions` lists those that are"
+        )
+    return turns
+
+
+def _cursor(given: str | None) -> Any:
+    return int(given) if given is not None and given.isdecimal() else given
+
+
+def _json_argument(name: str, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise InvalidArgument(f"{name} is not JSON: {error}") from None
+
+
+def _time_argument(text: str) -> Any:
+    try:
+        return parse_timestamp(float(text) if text.replace(".", "", 1).isdecimal() else text)
+    except ValueError as error:
+        raise InvalidArgument(str(error)) from None

@@ -1,0 +1,216 @@
+"""Commands about the store itself: serve, status, verify, config."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+import typer
+from rich.text import Text
+
+from neverforget.runtime.cli_render import (
+    columns,
+    console,
+    errors,
+    local,
+    pairs,
+    print_json,
+    printable,
+    size,
+)
+from neverforget.runtime.cli_store import (
+    FAILED,
+    JsonOption,
+    StoreArgument,
+    command,
+    opened,
+    store_path,
+)
+
+if TYPE_CHECKING:
+    from neverforget.runtime.values import Finding, OwnerInfo, StoreStatus
+
+STATE_COLOURS = {"serving": "green", "recovering": "yellow", "readonly": "yellow"}
+
+
+def register(app: typer.Typer) -> None:
+    command(app, "serve", serve, SERVE_EXAMPLES)
+    command(app, "status", status, STATUS_EXAMPLES)
+    command(app, "verify", verify, VERIFY_EXAMPLES)
+    command(app, "config", config, CONFIG_EXAMPLES)
+
+
+SERVE_EXAMPLES = """
+neverforget serve ./memory
+neverforget serve ./memory --linger 60      (ends a minute after its last client)
+"""
+
+
+def serve(
+    store: StoreArgument,
+    linger: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", min=0, help="End so long after the last client has left."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Host the store until SIGINT or SIGTERM, so that any process here can attach to it.
+
+    A store that does not exist yet is created. Whoever opens a store that nobody hosts starts this
+    by itself.
+    """
+    from neverforget.runtime.endpoint import Endpoint
+    from neverforget.runtime.host import serve as serve_store
+
+    path = store_path(store)
+
+    def ready(endpoint: Endpoint) -> None:
+        if as_json:
+            print_json(
+                {"ready": True, "path": str(path), "endpoint": msgspec.to_builtins(endpoint)}
+            )
+        else:
+            until = "interrupted" if linger is None else f"{linger:g} s without clients"
+            partitions = len(endpoint.sockets)
+            text = f"serving {path}: {partitions} partitions, pid {endpoint.pid}, until {until}"
+            errors().print(text, markup=False)
+
+    code = serve_store(path, linger=linger, ready=ready)
+    if code:
+        raise typer.Exit(code)
+
+
+STATUS_EXAMPLES = """
+neverforget status ./memory
+neverforget status ./memory --json | jq '.owners[].state'
+"""
+
+
+def status(store: StoreArgument, as_json: JsonOption = False) -> None:
+    """Show who hosts the store, who owns its partitions, and how they are.
+
+    Exit code 1 if not all of them serve.
+    """
+    with opened(store) as opened_store:
+        found = opened_store.status()
+    healthy = all(owner.state == "serving" for owner in found.owners)
+    if as_json:
+        totals = {"sessions": found.sessions, "turns": found.turns, "log_bytes": found.log_bytes}
+        print_json({**msgspec.to_builtins(found), **totals, "healthy": healthy})
+    else:
+        _print_status(found)
+    if not healthy:
+        raise typer.Exit(FAILED)
+
+
+def _print_status(found: StoreStatus) -> None:
+    out = console()
+    host = found.host
+    if host is None:
+        hosted = "nobody (opened by this command)"
+    else:
+        hosted = f"pid {host.pid} ({host.role}) since {local(host.started_at)} UTC"
+        hosted += f", {host.clients} clients"
+        if host.linger_s is not None:
+            hosted += f", lingers {host.linger_s:g} s"
+    rows = {
+        "store": f"{found.path}",
+        "id": found.store_id,
+        "hosted by": hosted,
+        "sessions": f"{found.sessions:,}",
+        "turns": f"{found.turns:,}",
+        "log": size(found.log_bytes),
+    }
+    out.print(pairs("", rows))
+    out.print()
+    numbers = ("pid", "epoch", "turns", "log", "queue", "restarts", "recovered in")
+    table = columns("partition", "state", *numbers, right=numbers)
+    for owner in found.owners:
+        table.add_row(*_owner_row(owner))
+    out.print(table)
+    for owner in found.owners:
+        if owner.reason:
+            out.print(f"partition {owner.partition}: {printable(owner.reason)}", markup=False)
+    _print_findings(found.findings)
+
+
+def _owner_row(owner: OwnerInfo) -> tuple[str | Text, ...]:
+    return (
+        str(owner.partition),
+        Text(owner.state, STATE_COLOURS.get(owner.state, "red")),
+        str(owner.pid),
+        str(owner.epoch),
+        f"{owner.turns:,}",
+        size(owner.log_bytes),
+        str(owner.queue),
+        str(owner.restarts),
+        f"{owner.recovery_s * 1000:,.0f} ms",
+    )
+
+
+VERIFY_EXAMPLES = """
+neverforget verify ./memory
+neverforget verify ./memory --json || alert
+"""
+
+
+def verify(store: StoreArgument, as_json: JsonOption = False) -> None:
+    """Read everything; check every checksum and index.
+
+    Exit code 1 if bytes are lost.
+    """
+    with opened(store) as opened_store, errors().status("reading every record") as _:
+        report = opened_store.verify()
+    if as_json:
+        print_json(msgspec.to_builtins(report))
+    else:
+        verdict = Text("ok", "bold green") if report.ok else Text("damaged", "bold red")
+        text = Text.assemble(verdict, f"  {report.records:,} records, {size(report.bytes)} read")
+        console().print(text)
+        _print_findings(report.findings)
+    if not report.ok:
+        raise typer.Exit(FAILED)
+
+
+def _print_findings(findings: tuple[Finding, ...]) -> None:
+    if not findings:
+        return
+    out = console()
+    out.print()
+    table = columns("severity", "partition", "what", "where", "bytes", right=("bytes",))
+    for found in findings:
+        table.add_row(
+            Text(found.severity, "red" if found.severity == "error" else "yellow"),
+            str(found.partition),
+            printable(f"{found.kind}: {found.message}"),
+            f"{printable(found.file)} +{found.offset}",
+            f"{found.bytes:,}",
+        )
+    out.print(table)
+
+
+CONFIG_EXAMPLES = """
+neverforget config ./memory
+neverforget config ./memory --json | jq .partitions.value
+"""
+
+
+def config(store: StoreArgument, as_json: JsonOption = False) -> None:
+    """Show every setting with its value and where it came from.
+
+    Edit store.toml in the store to change one for its next host.
+    """
+    with opened(store) as opened_store:
+        settings = opened_store.config
+    values: dict[str, Any] = settings.as_dict()
+    sources = settings.sources
+    if as_json:
+        print_json({n: {"value": v, "source": sources[n]} for n, v in values.items()})
+        return
+    table = columns("setting", "value", "from")
+    for name, value in values.items():
+        shown = (
+            f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+        )
+        table.add_row(name, printable(shown), Text(sources[name], "bright_black"))
+    console().print(table)

@@ -1,0 +1,235 @@
+"""What commands print: turns that a person can read, and JSON that a program can.
+
+Conversations come from anywhere, so text is made harmless before it reaches a terminal: control
+characters, which could move its cursor or retitle its window, and marks that reverse the direction
+of text are shown as escapes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
+from rich.table import Table
+from rich.text import Text
+
+from neverforget.runtime.turn_json import json_value
+
+if TYPE_CHECKING:
+    from neverforget.runtime.values import Turn
+
+CONTENT_CHARACTERS_MAX = 4_000
+ARGUMENT_CHARACTERS_MAX = 600
+SPEAKER_COLOURS = ("cyan", "green", "magenta", "yellow", "blue", "bright_cyan", "bright_green")
+ROLE_COLOURS = {"system": "bright_black", "thought": "bright_black"}
+
+_UNPRINTABLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+
+
+def printable(text: str) -> str:
+    """``text`` with every character that a terminal would act upon shown as an escape."""
+    return _UNPRINTABLE.sub(_escaped, text.replace("\r\n", "\n"))
+
+
+def _escaped(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+def console() -> Console:
+    """Standard output. Not a terminal: no colour, and lines as long as they are."""
+    return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+
+
+def errors() -> Console:
+    return Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def print_json(value: Any) -> None:
+    """One document on one line; lone surrogates as escapes, so that any reader takes it."""
+    sys.stdout.write(
+        json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace").decode()
+    )
+    sys.stdout.write("\n")
+
+
+def write_stdout(data: bytes) -> None:
+    sys.stdout.buffer.write(data)
+
+
+def local(at: datetime | None, *, seconds: bool = False) -> str:
+    """UTC, to the minute: 2026-03-02 08:04."""
+    if at is None:
+        return "-"
+    return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S" if seconds else "%Y-%m-%d %H:%M")
+
+
+def size(count: float) -> str:
+    if count < 1024:
+        return f"{count:,.0f} bytes"
+    for unit in ("KiB", "MiB"):
+        count /= 1024
+        if count < 1024:
+            return f"{count:,.1f} {unit}"
+    return f"{count / 1024:,.1f} GiB"
+
+
+def place(namespace: tuple[str, ...], session: str = "") -> str:
+    """A session with its namespace, as a person reads it."""
+    return printable(" / ".join((*namespace, session) if session else namespace))
+
+
+def turn_view(turn: Turn, *, full: bool = False) -> RenderableType:
+    """One turn: a line that says who and when, then what was said."""
+    speaker = turn.name or turn.agent or turn.role
+    head = Text()
+    head.append(f"{turn.seq:>5}  ", "bright_black")
+    head.append(printable(speaker), f"bold {_colour(speaker, turn.role)}")
+    if turn.role not in ("user", "assistant") and speaker != turn.role:
+        head.append(f" {printable(turn.role)}", "bright_black")
+    head.append(f"  {local(turn.timestamp)}", "bright_black")
+    if turn.state != "ok":
+        head.append(f"  {turn.state}", "red" if turn.state == "unreadable" else "yellow")
+    if turn.state in ("erased", "unreadable"):
+        return head
+    return Group(head, Padding(content_view(turn.role, turn.content, full=full), (0, 0, 0, 7)))
+
+
+def _colour(speaker: str, role: str) -> str:
+    if role in ROLE_COLOURS:
+        return ROLE_COLOURS[role]
+    return SPEAKER_COLOURS[zlib.crc32(speaker.encode("utf-8", "replace")) % len(SPEAKER_COLOURS)]
+
+
+def content_view(role: str, content: Any, *, full: bool = False) -> Text:
+    limit = None if full else CONTENT_CHARACTERS_MAX
+    if isinstance(content, str):
+        style = "italic bright_black" if role == "thought" else ""
+        return Text(_cut(printable(content), limit), style)
+    if isinstance(content, bytes):
+        return Text(
+            f"{len(content):,} bytes: {content[:24].hex(' ')}{' …' if len(content) > 24 else ''}"
+        )
+    call = _call(content) if role == "tool_call" else None
+    if call is not None:
+        return Text("→ " + _cut(call, limit))
+    text = spoken(content)
+    if text is not None:
+        return Text(_cut(printable(text), limit))
+    arrow = "← " if role in ("tool_result", "tool", "function") else ""
+    return Text(arrow + _cut(printable(_json(content)), None if full else ARGUMENT_CHARACTERS_MAX))
+
+
+def _call(content: Any) -> str | None:
+    """``{"name": …, "arguments": {…}}`` as ``name(argument=…)``."""
+    if not isinstance(content, Mapping) or not isinstance(content.get("name"), str):
+        return None
+    arguments = content.get("arguments")
+    if isinstance(arguments, Mapping):
+        inside = ", ".join(f"{name}={_json(value)}" for name, value in arguments.items())
+    else:
+        inside = "" if arguments is None else _json(arguments)
+    return printable(f"{content['name']}({inside})")
+
+
+def spoken(content: Any) -> str | None:
+    """The text in structured content as the big APIs have it: parts of text, or an answer with its
+    calls."""
+    if isinstance(content, list):
+        parts = [spoken(part) for part in content]
+        return "\n".join(p for p in parts if p) if any(parts) else None
+    if not isinstance(content, Mapping):
+        return content if isinstance(content, str) else None
+    calls = content.get("tool_calls")
+    if isinstance(calls, list):
+        lines = [spoken(content.get("content")) or ""]
+        for call in calls:
+            function = call.get("function") if isinstance(call, Mapping) else None
+            lines.append("→ " + (_call_in_text(function) or _json(call)))
+        return "\n".join(line for line in lines if line)
+    for name in ("text", "parts"):
+        if name in content:
+            return spoken(content[name])
+    return None
+
+
+def _call_in_text(function: Any) -> str | None:
+    """A chat API's function call, whose arguments are JSON in text."""
+    if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
+        return None
+    arguments = function.get("arguments")
+    inside = arguments if isinstance(arguments, str) else _json(arguments)
+    return f"{function['name']}({inside})"
+
+
+def _json(value: Any) -> str:
+    return json.dumps(json_value(value), ensure_ascii=False)
+
+
+def _cut(text: str, limit: int | None) -> str:
+    if limit is None or len(text) <= limit:
+        return text
+    return f"{text[:limit]}… ({len(text) - limit:,} more characters, --full shows them)"
+
+
+def pairs(title: str, rows: Mapping[str, Any]) -> Table:
+    """A table of two columns without lines: names and values."""
+    table = Table(
+        title=title or None, title_justify="left", show_header=False, box=None, pad_edge=False
+    )
+    table.add_column(style="bright_black", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in rows.items():
+        table.add_row(name, printable(str(value)))
+    return table
+
+
+def columns(*headings: str, right: tuple[str, ...] = ()) -> Table:
+    """An empty table with plain headings; those in ``right`` hold numbers."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in headings:
+        table.add_column(heading, justify="right" if heading in right else "left", overflow="fold")
+    return table
+
+
+@contextmanager
+def progress_bar(what: str, *, in_bytes: bool, quiet: bool) -> Iterator[Any]:
+    """Gives ``update(done, total)``, which draws a bar on standard error where that is a
+    terminal."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda done, total=None: None
+        return
+    count = DownloadColumn() if in_bytes else MofNCompleteColumn()
+    shape = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        count,
+        TimeElapsedColumn(),
+    )
+    with Progress(*shape, console=errors(), transient=True) as bar:
+        task = bar.add_task(what, total=None)
+
+        def update(done: int, total: int | None = None) -> None:
+            bar.update(task, completed=done, total=total)
+
+        yield update
