@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
@@ -42,7 +44,7 @@ def register(app: typer.Typer) -> None:
 
 SERVE_EXAMPLES = """
 neverforget serve ./memory
-neverforget serve ./memory --linger 60      (ends a minute after its last client)
+neverforget serve ./memory --linger 60 --set partitions=4
 """
 
 
@@ -52,6 +54,10 @@ def serve(
         float | None,
         typer.Option(metavar="SECONDS", min=0, help="End so long after the last client has left."),
     ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A setting; may be given several times."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Host the store until SIGINT or SIGTERM, so that any process here can attach to it.
@@ -59,23 +65,28 @@ def serve(
     A store that does not exist yet is created. Whoever opens a store that nobody hosts starts this
     by itself.
     """
+    from neverforget.runtime.config import named
     from neverforget.runtime.endpoint import Endpoint
     from neverforget.runtime.host import serve as serve_store
+    from neverforget.runtime.serve import settings
 
     path = store_path(store)
+    # In a log file the host's own remarks are wanted, at a terminal only its warnings.
+    level = logging.WARNING if sys.stderr.isatty() else logging.INFO
+    logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
 
     def ready(endpoint: Endpoint) -> None:
         if as_json:
-            print_json(
-                {"ready": True, "path": str(path), "endpoint": msgspec.to_builtins(endpoint)}
-            )
+            print_json({"ready": True, "path": str(path), **msgspec.to_builtins(endpoint)})
+            sys.stdout.flush()
         else:
             until = "interrupted" if linger is None else f"{linger:g} s without clients"
-            partitions = len(endpoint.sockets)
-            text = f"serving {path}: {partitions} partitions, pid {endpoint.pid}, until {until}"
+            partitions, pid = len(endpoint.sockets), endpoint.process.pid
+            text = f"serving {path}: {partitions} partitions, process {pid}, until {until}"
             errors().print(text, markup=False)
 
-    code = serve_store(path, linger=linger, ready=ready)
+    config = named(None, settings(set_ or []))
+    code = serve_store(path, linger=linger, config=config, ready=ready)
     if code:
         raise typer.Exit(code)
 

@@ -124,7 +124,9 @@ def store_path(store: str) -> Path:
 
 
 def store_exists(path: Path) -> bool:
-    return (path / "IDENTITY").exists()
+    from neverforget.runtime.store_directory import exists
+
+    return exists(path)
 
 
 @contextmanager
