@@ -1,8 +1,8 @@
 """The words that clients and owners exchange, msgpack frames on a socket (or bytes in a Ray call).
 
-Every frame is one struct, array-like and tagged by a small integer. ``id`` pairs a reply with its request on its
-connection; it is not the request id of a mutation, which is (producer, producer_seq). Namespaces are absolute.
-``by`` says who did it, for the audit.
+Every frame is one struct, array-like and tagged by a small integer. ``id`` pairs a reply with its
+request on its connection; it is not the request id of a mutation, which is (producer,
+producer_seq). Namespaces are absolute. ``by`` says who did it, for the audit.
 """
 
 from __future__ import annotations
@@ -33,15 +33,18 @@ class Request(Struct, array_like=True, tag_field="t"):
 
 
 class Hello(Request, tag=1):
-    """First frame of every connection. The owner closes it when store or version do not fit, after a Failure."""
+    """First frame of every connection. The owner closes it when store or version do not fit, after
+    a Failure.
+    """
 
     store_id: str
     version: int = PROTOCOL_VERSION
 
 
 class Append(Request, tag=2):
-    """``records``: whole records as ``record.encode_turn`` makes them, laid end to end; the owner stamps session,
-    seq, epoch, durable_back and header CRC. All of them, or none, are appended."""
+    """``records``: whole records as ``record.encode_turn`` makes them, laid end to end; the owner
+    stamps session, seq, epoch, durable_back and header CRC. All of them, or none, are appended.
+    """
 
     namespace: tuple[str, ...]
     session: str
@@ -66,8 +69,9 @@ class Tail(Request, tag=3):
 
 
 class Page(Request, tag=4):
-    """``after`` None and ``before`` None: from the start, or from the end if ``newest``. With ``after``: turns with
-    seq > after; with ``before``: the ``limit`` turns just before it."""
+    """``after`` None and ``before`` None: from the start, or from the end if ``newest``. With
+    ``after``: turns with seq > after; with ``before``: the ``limit`` turns just before it.
+    """
 
     namespace: tuple[str, ...]
     session: str
@@ -102,7 +106,9 @@ class Sessions(Request, tag=7):
 
 
 class Namespaces(Request, tag=8):
-    """Distinct namespaces at or below ``prefix``, cut to ``max_depth`` elements in all, sorted, after ``after``."""
+    """Distinct namespaces at or below ``prefix``, cut to ``max_depth`` elements in all, sorted,
+    after ``after``.
+    """
 
     prefix: tuple[str, ...]
     max_depth: int | None
@@ -111,7 +117,9 @@ class Namespaces(Request, tag=8):
 
 
 class Wait(Request, tag=9):
-    """Answered with Info's reply when the session has a turn with seq > after, or after ``timeout_ms``."""
+    """Answered with Info's reply when the session has a turn with seq > after, or after
+    ``timeout_ms``.
+    """
 
     namespace: tuple[str, ...]
     session: str
@@ -145,8 +153,9 @@ class Fork(Request, tag=11):
 
 
 class Erase(Request, tag=12):
-    """``runs`` None: the whole session, its name too. ``confirm`` must be the word "confirmed", else refused and
-    audited."""
+    """``runs`` None: the whole session, its name too. ``confirm`` must be the word "confirmed",
+    else refused and audited.
+    """
 
     namespace: tuple[str, ...]
     session: str
@@ -308,7 +317,9 @@ class HostReply(Reply, tag=113):
 
 
 class Failure(Reply, tag=199):
-    """The error of ``storage.errors`` with this code: see ``from_wire``. ``applied``: False means surely not."""
+    """The error of ``storage.errors`` with this code: see ``from_wire``. ``applied``: False means
+    surely not.
+    """
 
     code: str
     message: str
@@ -316,12 +327,13 @@ class Failure(Reply, tag=199):
 
 
 AnyRequest = (
-    Hello | Append | Tail | Page | Get | Info | Sessions | Namespaces | Wait | Hide | Fork | Erase | Mark
-    | Refuse | Audit | Status | Verify | Backup | Settle | HostStatus
+    Hello | Append | Tail | Page | Get | Info | Sessions | Namespaces | Wait | Hide | Fork | Erase
+    | Mark | Refuse | Audit | Status | Verify | Backup | Settle | HostStatus
 )  # fmt: skip
 AnyReply = (
-    Welcome | AppendedReply | WindowReply | SessionReply | SessionsReply | NamespacesReply | DoneReply
-    | ErasureReply | AuditReply | StatusReply | VerifyReply | BackupReply | HostReply | Failure
+    Welcome | AppendedReply | WindowReply | SessionReply | SessionsReply | NamespacesReply
+    | DoneReply | ErasureReply | AuditReply | StatusReply | VerifyReply | BackupReply | HostReply
+    | Failure
 )  # fmt: skip
 
 encoder = msgspec.msgpack.Encoder()

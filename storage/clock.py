@@ -1,4 +1,6 @@
-"""Time as a seam: wall time stamps records, monotonic time drives timers. No lease ever trusts wall time."""
+"""Time as a seam: wall time stamps records, monotonic time drives timers. No lease ever trusts wall
+time.
+"""
 
 from __future__ import annotations
 

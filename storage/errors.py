@@ -2,9 +2,9 @@
 
     NeverforgetError
     ├── InvalidArgument       (ValueError)       the caller passed something that cannot be meant
-    ├── ConfirmationRequired  (ValueError)       a destructive call without ``confirm=nf.CONFIRMED``
+    ├── ConfirmationRequired  (ValueError)       a destructive call without ``confirm``
     ├── NotFound              (KeyError)         nothing of that name or number is there
-    ├── Conflict                                 a key, request id or expected seq is taken otherwise
+    ├── Conflict                                 a key, request id or seq is taken otherwise
     ├── StoreClosed                              the handle was closed
     ├── StoreLocked                              another process owns the directory
     ├── OutOfSpace            (OSError)          the disk is full; nothing was written
@@ -16,8 +16,8 @@
     ├── Unavailable           (ConnectionError)  no owner answered within the deadline
     └── EmbedderMismatch                         vectors of another model are stored here
 
-Each message says whose fault it is and what to do. All of them pickle both ways, and cross the socket as
-``(code, message, fields)``: see ``to_wire`` and ``from_wire``.
+Each message says whose fault it is and what to do. All of them pickle both ways, and cross the
+socket as ``(code, message, fields)``: see ``to_wire`` and ``from_wire``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ from typing import Any, ClassVar
 
 
 class NeverforgetError(Exception):
-    """Root of the tree. ``fields`` names the attributes that a subclass carries besides its message."""
+    """Root of the tree. ``fields`` names the attributes that a subclass carries besides its
+    message.
+    """
 
     code: ClassVar[str] = "error"
     fields: ClassVar[tuple[str, ...]] = ()
@@ -125,7 +127,9 @@ class Overloaded(NeverforgetError):
 
 
 class Unavailable(NeverforgetError, ConnectionError):
-    """``outcome`` is "not_applied" or "unknown"; after "unknown" repeat the call with the same ``key``."""
+    """``outcome`` is "not_applied" or "unknown"; after "unknown" repeat the call with the same
+    ``key``.
+    """
 
     code = "unavailable"
     fields = ("outcome", "request_id")

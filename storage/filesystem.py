@@ -1,4 +1,6 @@
-"""The seam between storage and the operating system. Tests put a file system that crashes behind it."""
+"""The seam between storage and the operating system. Tests put a file system that crashes behind
+it.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +17,18 @@ Buffer = bytes | bytearray | memoryview
 
 
 class File(Protocol):
-    """One open file. Nothing is durable before ``fdatasync`` returns; a new name not before ``sync_directory``."""
+    """One open file. Nothing is durable before ``fdatasync`` returns; a new name not before
+    ``sync_directory``.
+    """
 
     path: Path
 
     def size(self) -> int: ...
 
     def allocate(self, size: int) -> None:
-        """Reserve ``size`` bytes from 0; new bytes read as zero. Raises OutOfSpace and leaves the size as it was."""
+        """Reserve ``size`` bytes from 0; new bytes read as zero. Raises OutOfSpace and leaves the
+        size as it was.
+        """
         ...
 
     def pwrite(self, buffers: Sequence[Buffer], offset: int) -> None:
@@ -36,11 +42,15 @@ class File(Protocol):
     def fdatasync(self) -> None: ...
 
     def map(self) -> memoryview:
-        """The whole file, read-only, sharing the page cache: later ``pwrite``s show through. Lives until ``close``."""
+        """The whole file, read-only, sharing the page cache: later ``pwrite``s show through. Lives
+        until ``close``.
+        """
         ...
 
     def close(self) -> None:
-        """Idempotent. Releases the map unless views of it are still held (then it goes with the last view)."""
+        """Idempotent. Releases the map unless views of it are still held (then it goes with the
+        last view).
+        """
         ...
 
 

@@ -1,4 +1,6 @@
-"""The constants of the bytes on disk. ``FORMAT.md`` beside this file is the description; this is its index."""
+"""The constants of the bytes on disk. ``FORMAT.md`` beside this file is the description; this is
+its index.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,8 @@ DURABLE_UNKNOWN = 0xFFFFFFFF
 SEQ_MAX = 0xFFFFFFFE
 BODY_BYTES_MAX = 64 * 1024 * 1024
 
-# magic kind role flags version | session_id | sequence_id body_length | timestamp | token_count epoch
-# | producer_id | producer_seq body_crc | durable_back header_crc
+# magic kind role flags version | session_id | sequence_id body_length | timestamp
+# | token_count epoch | producer_id | producer_seq body_crc | durable_back header_crc
 HEADER = Struct("<IBBBBQIIqIIQIIII")
 assert HEADER.size == HEADER_BYTES
 
@@ -36,7 +38,7 @@ class Kind(IntEnum):
 
 
 class RecordFlag(IntFlag):
-    KEYED = 1  # producer_id and producer_seq hold the first 8 and the last 4 bytes of the key's digest
+    KEYED = 1  # producer_id and producer_seq hold first 8 and last 4 bytes of the key's digest
     BATCH_FIRST = 2
     BATCH_MORE = 4  # another record of the same batch follows; the last one is without it
     CALLS = 8  # the turn holds tool calls: role tool_call, or an assistant turn with ``tool_calls``
@@ -73,7 +75,7 @@ class BodyField(IntEnum):
     ROLE = 6
 
 
-SURROGATE_TAG = 28262  # private CBOR tag over bytes: text with lone surrogates, encoded "surrogatepass"
+SURROGATE_TAG = 28262  # private CBOR tag over bytes: text with lone surrogates ("surrogatepass")
 
 
 def stride(body_length: int) -> int:

@@ -1,5 +1,6 @@
-"""A header as a numpy structured type, for whole columns of them. Apart from ``format.py`` because attached clients
-use the constants and must not pay for importing numpy."""
+"""A header as a numpy structured type, for whole columns of them. Apart from ``format.py`` because
+attached clients use the constants and must not pay for importing numpy.
+"""
 
 from __future__ import annotations
 

@@ -18,21 +18,28 @@ class TurnFlag(IntFlag):
 
 
 class ForkPoint(Struct, array_like=True, frozen=True):
-    """Turns 0..at-1 of a fork are those of the parent session; the fork's own begin at ``at``."""
+    """Turns 0..at-1 of a fork are those of the parent session; the fork's own begin at ``at``.
+
+    ``session_id`` is the parent's ``Window.session_id`` when it was forked: where the parent's name
+    stands for another id today, that parent was erased. 0: not known.
+    """
 
     namespace: tuple[str, ...]
     session: str
     at: int
+    session_id: int = 0
 
 
 class Window(Struct, array_like=True):
     """A run of one session's turns, oldest first.
 
-    ``records`` holds whole records (header, body, padding) in seq order. An erased or unreadable turn is a header
-    alone, its body_length set to 0 and its CRCs to 0. ``flags`` are (first, last, TurnFlag) runs within the window.
-    ``first_seq``/``stop_seq`` bound what was looked at: the next page goes on from there (turns inside that are
-    missing from ``records`` were filtered out). ``more``: turns of this region's own part of the session lie beyond, in the direction asked.
-    ``end`` is the seq that the next append gets; ``base`` the first seq this region holds (0, or the fork point).
+    ``records`` holds whole records (header, body, padding) in seq order. An erased or unreadable
+    turn is a header alone, its body_length set to 0 and its CRCs to 0. ``flags`` are (first, last,
+    TurnFlag) runs within the window. ``first_seq``/``stop_seq`` bound what was looked at: the next
+    page goes on from there (turns inside that are missing from ``records`` were filtered out).
+    ``more``: turns of this region's own part of the session lie beyond, in the direction asked.
+    ``end`` is the seq that the next append gets; ``base`` the first seq this region holds (0, or
+    the fork point).
     """
 
     records: bytes
@@ -44,6 +51,8 @@ class Window(Struct, array_like=True):
     base: int
     parent: ForkPoint | None
     consolidated_through: int  # turns 0..n-1 are consolidated
+    tokens: int = 0  # of all turns below stop_seq, the inherited ones too
+    session_id: int = 0  # 0: no such session; a name erased and used again has another
 
 
 class SessionView(Struct, array_like=True):
@@ -63,8 +72,10 @@ class SessionView(Struct, array_like=True):
 
 
 class Appended(Struct, array_like=True):
-    """``first_seq`` is of the first *new* turn; new turns are contiguous. ``existing`` are the items that repeated a
-    key or a request: (index in the request, that turn's whole record). ``end`` is the log position to be durable."""
+    """``first_seq`` is of the first *new* turn; new turns are contiguous. ``existing`` are the
+    items that repeated a key or a request: (index in the request, that turn's whole record).
+    ``end`` is the log position to be durable.
+    """
 
     first_seq: int
     existing: list[tuple[int, bytes]]
@@ -72,7 +83,9 @@ class Appended(Struct, array_like=True):
 
 
 class AuditView(Struct, array_like=True):
-    """One audited operation. ``target`` is e.g. {"namespace", "session", "seqs"}; ``details`` free, JSON-like."""
+    """One audited operation. ``target`` is e.g. {"namespace", "session", "seqs"}; ``details`` free,
+    JSON-like.
+    """
 
     operation: str
     target: dict[str, Any]
@@ -85,8 +98,10 @@ class AuditView(Struct, array_like=True):
 
 
 class Finding(Struct, array_like=True):
-    """One thing verify() or recovery found. ``kind``: corrupt_body, corrupt_header, torn_tail, bad_side_file,
-    missing_segment, index_mismatch, unfinished_erasure. ``severity``: "error" (bytes lost) or "repaired"."""
+    """One thing verify() or recovery found. ``kind``: corrupt_body, corrupt_header, torn_tail,
+    bad_side_file, missing_segment, index_mismatch, unfinished_erasure. ``severity``: "error" (bytes
+    lost) or "repaired".
+    """
 
     kind: str
     severity: str
