@@ -57,7 +57,7 @@ class Append(Request, tag=2):
 
 
 class Tail(Request, tag=3):
-    """The newest turns before ``before`` (None: the end). Never separates a result from its call."""
+    """The newest turns before ``before`` (None: the end). Never parts a result from its call."""
 
     namespace: tuple[str, ...]
     session: str
@@ -141,7 +141,7 @@ class Hide(Request, tag=10):
 
 
 class Fork(Request, tag=11):
-    """Create ``session`` with ``parent``'s past. ``tokens``: the parent's token sum over 0..at-1."""
+    """Create ``session`` with ``parent``'s past. ``tokens``: the parent's sum over 0..at-1."""
 
     namespace: tuple[str, ...]
     session: str
@@ -210,7 +210,7 @@ class Verify(Request, tag=17):
 
 
 class Backup(Request, tag=18):
-    """Copy this region, as it is durable now, into ``directory`` (absolute, on the owner's node)."""
+    """Copy this region, as durable now, into ``directory`` (absolute, on the owner's node)."""
 
     directory: str
 
@@ -228,7 +228,7 @@ class Reply(Struct, array_like=True, tag_field="t"):
 
 
 class Welcome(Reply, tag=101):
-    """``state``: recovering, serving, readonly, quarantined. ``reason`` says why it is not serving."""
+    """``state``: recovering, serving, readonly, quarantined. ``reason``: why it is not serving."""
 
     store_id: str
     partition: int  # -1: the host

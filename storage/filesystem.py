@@ -134,7 +134,7 @@ class LocalFile:
 
 
 class LocalFileSystem:
-    """The real one. Linux; on macOS ``fdatasync`` must be F_FULLFSYNC, which os.fsync does not do."""
+    """The real one. Linux; on macOS ``fdatasync`` must be F_FULLFSYNC: os.fsync is not."""
 
     def open(self, path: Path, *, create: bool = False, read_only: bool = False) -> LocalFile:
         flags = os.O_RDONLY if read_only else os.O_RDWR

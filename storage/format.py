@@ -45,7 +45,7 @@ class RecordFlag(IntFlag):
 
 
 class RoleCode(IntEnum):
-    """The role byte. OTHER: the role is a string of its own, kept in the body under BodyField.ROLE."""
+    """The role byte. OTHER: the role is a string of its own, in the body under BodyField.ROLE."""
 
     USER = 1
     ASSISTANT = 2

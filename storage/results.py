@@ -56,7 +56,7 @@ class Window(Struct, array_like=True):
 
 
 class SessionView(Struct, array_like=True):
-    """``exists`` False: never heard of, everything else zero or None. Times are microseconds UTC."""
+    """``exists`` False: never heard of, the rest is zero or None. Times are microseconds UTC."""
 
     namespace: tuple[str, ...]
     session: str
