@@ -1,0 +1,42 @@
+"""Where the audited records stand: what hid, forked, erased, or was refused. 8 bytes each."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterator
+
+from neverforget.storage.format import Kind
+
+AUDITED = {
+    int(Kind.HIDDEN): "hide",
+    int(Kind.UNHIDDEN): "unhide",
+    int(Kind.FORK): "fork",
+    int(Kind.ERASING): "erase",
+    int(Kind.REFUSED): "forget-refused",
+}
+
+
+class AuditIndex:
+    """Positions in log order."""
+
+    def __init__(self) -> None:
+        self._positions = array("Q")
+
+    def __len__(self) -> int:
+        return len(self._positions)
+
+    def note(self, position: int) -> None:
+        if self._positions and position < self._positions[-1]:
+            insort(self._positions, position)
+        else:
+            self._positions.append(position)
+
+    def after(self, position: int | None) -> Iterator[int]:
+        """Ascending, strictly after ``position``."""
+        start = 0 if position is None else bisect_right(self._positions, position)
+        yield from self._positions[start:]
+
+    def __contains__(self, position: int) -> bool:
+        at = bisect_left(self._positions, position)
+        return at < len(self._positions) and self._positions[at] == position

@@ -1,0 +1,341 @@
+"""One partition's conversations: a log, the index of its sessions, and what was asked before.
+
+Writes only *stage*: nothing is in the file before ``write``, nothing survives power loss before
+``sync``, and each answers the log position that must be durable for it (compare with ``durable``).
+Erasing is the exception: it writes and syncs by itself. One thread owns a region; ``verify`` and
+``backup`` may run on another beside it.
+
+A region directory: ``LOCK IDENTITY EPOCH log/ torn/ quarantine/``. The log is the only truth;
+everything in memory is built from it when the region is opened.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from neverforget.storage.annotating import Annotator
+from neverforget.storage.appending import Appender
+from neverforget.storage.backup import LOG_DIRECTORY, back_up
+from neverforget.storage.clock import Clock, SystemClock
+from neverforget.storage.digests import session_digest
+from neverforget.storage.directory_lock import DirectoryLock, ProcessId, Role
+from neverforget.storage.epoch import EPOCH_FILE, next_epoch, read_epoch
+from neverforget.storage.erasure import Eraser
+from neverforget.storage.errors import OutOfSpace
+from neverforget.storage.filesystem import FileSystem
+from neverforget.storage.identity import check_identity
+from neverforget.storage.log import Log
+from neverforget.storage.recovery import Recovered
+from neverforget.storage.region_creation import create_region
+from neverforget.storage.region_options import RegionOptions
+from neverforget.storage.region_reads import RegionReads
+from neverforget.storage.region_state import RegionState
+from neverforget.storage.repeats import Repeats
+from neverforget.storage.results import (
+    Appended,
+    ErasureView,
+    ForkPoint,
+    RegionStatus,
+)
+from neverforget.storage.session_index import Digest, SessionIndex
+from neverforget.storage.set_aside import QUARANTINE_DIRECTORY, TORN_DIRECTORY
+from neverforget.storage.spare import Submit
+from neverforget.storage.verification import Verification
+
+Namespace = tuple[str, ...]
+
+
+class Region(RegionReads):
+    """See the module. Made by ``open``, never directly."""
+
+    def __init__(
+        self,
+        state: RegionState,
+        lock: DirectoryLock | None,
+        options: RegionOptions,
+        random_bytes: Callable[[int], bytes],
+    ) -> None:
+        super().__init__(state, options)
+        self._lock = lock
+        self._log = state.log
+        repeats = Repeats(state)
+        self._appender = Appender(state, repeats)
+        self._annotator = Annotator(state, repeats, self._appender)
+        self._eraser = Eraser(state, repeats, self._appender, self._annotator, random_bytes)
+        self._recovery_us = 0
+        self._torn_bytes = 0
+        self._closed = False
+
+    # ---- creating and opening --------------------------------------------------------------------
+
+    @staticmethod
+    def create(
+        fs: FileSystem,
+        directory: Path,
+        *,
+        store_id: str,
+        partition: int,
+        options: RegionOptions | None = None,
+    ) -> None:
+        """Make an empty region; durable when this returns. One that is there already, of this store
+        and partition, is left alone; a creation that was interrupted is finished.
+
+        Raises UnsupportedFormat for another's directory, Corrupt for a log without an identity,
+        OutOfSpace.
+        """
+        create_region(
+            fs,
+            directory,
+            store_id=store_id,
+            partition=partition,
+            options=options or RegionOptions(),
+        )
+
+    @staticmethod
+    def open(
+        fs: FileSystem,
+        directory: Path,
+        *,
+        store_id: str,
+        partition: int,
+        role: Role = "application",
+        host: ProcessId | None = None,
+        clock: Clock | None = None,
+        options: RegionOptions | None = None,
+        digest: Digest = session_digest,
+        submit: Submit | None = None,
+        random_bytes: Callable[[int], bytes] = os.urandom,
+        lock: bool = True,
+        lock_wait_s: float = 0.0,
+        read_only: bool = False,
+    ) -> Region:
+        """Take the region over: lock, epoch, scan. What it then holds is durable.
+
+        ``lock`` False: the caller vouches that nobody else has it (a file system in memory).
+        ``read_only``: serve what lies below the durable mark and write nothing, ever; for when an
+        opening raised OutOfSpace or Poisoned.
+        Raises NotFound, UnsupportedFormat, StoreLocked, Corrupt, OutOfSpace, Poisoned (what was
+        found could not be made durable), OSError. Nothing is held then.
+        """
+        clock, options = clock or SystemClock(), options or RegionOptions()
+        started = clock.monotonic()
+        identity = check_identity(
+            fs, directory, store_id=store_id, what="region", partition=partition
+        )
+        held = (
+            DirectoryLock.acquire(directory, role=role, host=host, wait_s=lock_wait_s)
+            if lock
+            else None
+        )
+        log: Log | None = None
+        try:
+            path = directory / EPOCH_FILE
+            epoch = read_epoch(fs, path) if read_only else next_epoch(fs, path)
+            log, recovered = Log.open(
+                fs,
+                directory / LOG_DIRECTORY,
+                log_id=identity.log_id,
+                epoch=epoch,
+                torn_directory=directory / TORN_DIRECTORY,
+                quarantine_directory=directory / QUARANTINE_DIRECTORY,
+                options=options.log,
+                clock=clock,
+                submit=submit,
+                read_only=read_only,
+            )
+            index = SessionIndex(digest)
+            state = RegionState(fs, directory, partition, log, identity.log_id, clock, index)
+            region = Region(state, held, options, random_bytes)
+            region._recover(recovered)
+        except BaseException:
+            if log is not None:
+                log.close()
+            if held is not None:
+                held.release()
+            raise
+        region._recovery_us = int((clock.monotonic() - started) * 1e6)
+        return region
+
+    def _recover(self, recovered: Recovered) -> None:
+        self._torn_bytes = recovered.torn_bytes
+        self._state.load(recovered)
+        if self._log.poisoned is None:
+            self._eraser.complete_unfinished()
+
+    # ---- writes ----------------------------------------------------------------------------------
+
+    def append(
+        self,
+        namespace: Namespace,
+        session: str,
+        agent: str | None,
+        producer: int,
+        producer_seq: int,
+        expect_seq: int | None,
+        records: bytes,
+    ) -> Appended:
+        """Stage turns: all of ``records``, or none. See ``messages.Append`` and ``Appender``."""
+        return self._appender.append(
+            namespace, session, agent, producer, producer_seq, expect_seq, records
+        )
+
+    def hide(
+        self,
+        namespace: Namespace,
+        session: str,
+        runs: Sequence[tuple[int, int]],
+        hidden: bool,
+        by: str,
+        reason: str | None,
+        producer: int,
+        producer_seq: int,
+    ) -> int:
+        """Stage; the position that must be durable. Raises NotFound, InvalidArgument, Conflict."""
+        request = (producer, producer_seq)
+        return self._annotator.hide((namespace, session), runs, hidden, by, reason, request)
+
+    def fork(
+        self,
+        namespace: Namespace,
+        session: str,
+        parent: ForkPoint,
+        tokens: int,
+        by: str,
+        producer: int,
+        producer_seq: int,
+    ) -> int:
+        """Stage; the position that must be durable. Conflict when the session exists."""
+        request = (producer, producer_seq)
+        return self._annotator.fork((namespace, session), parent, tokens, by, request)
+
+    def mark(
+        self,
+        namespace: Namespace,
+        session: str,
+        first: int,
+        last: int,
+        extractor: str,
+        producer: int,
+        producer_seq: int,
+    ) -> int:
+        """Stage; the position that must be durable."""
+        request = (producer, producer_seq)
+        return self._annotator.mark((namespace, session), first, last, extractor, request)
+
+    def refuse(self, operation: str, target: Mapping[str, Any], by: str, reason: str | None) -> int:
+        """Stage; the position that must be durable."""
+        return self._annotator.refuse(operation, target, by, reason)
+
+    def erase(
+        self,
+        namespace: Namespace,
+        session: str,
+        runs: Sequence[tuple[int, int]] | None,
+        confirm: str | None,
+        by: str,
+        reason: str | None,
+        producer: int,
+        producer_seq: int,
+    ) -> ErasureView:
+        """Erase at once, everything staged written and synced on the way. See ``Eraser.erase``."""
+        request = (producer, producer_seq)
+        return self._eraser.erase((namespace, session), runs, confirm, by, reason, request)
+
+    def write(self) -> None:
+        """Everything staged into the file: it survives the death of any process. Or Poisoned."""
+        self._log.write()
+        self._state.forget_indexed()
+
+    def sync(self) -> None:
+        """Everything written onto the disk: it survives power loss. Or Poisoned."""
+        self._log.sync()
+
+    @property
+    def written(self) -> int:
+        return self._log.written
+
+    @property
+    def durable(self) -> int:
+        """What ends at or below this position survives power loss."""
+        return self._log.durable
+
+    @property
+    def epoch(self) -> int:
+        return self._log.epoch
+
+    @property
+    def unproven(self) -> bool:
+        """The last group is durable and nothing in the log says so yet: see ``noop_if_idle``."""
+        return self._log.unproven
+
+    @property
+    def poisoned(self) -> str | None:
+        """Why nothing can be written any more; open the region again. None: it can."""
+        return self._log.poisoned
+
+    def noop_if_idle(self) -> bool:
+        """Bring the last group below a durable mark that the log itself proves, so that rot in it
+        can be told from a torn tail. Writes and syncs; False when there was nothing to prove or no
+        room for it. Raises Poisoned.
+        """
+        log = self._log
+        if not log.unproven:
+            return False
+        log.write()
+        log.sync()
+        try:
+            log.noop(self._state.clock.now_us())
+        except OutOfSpace:
+            return False
+        log.write()
+        log.sync()
+        return True
+
+    # ---- the whole of it -------------------------------------------------------------------------
+
+    def status(self) -> RegionStatus:
+        state, log = self._state, self._log
+        return RegionStatus(
+            partition=state.partition,
+            epoch=log.epoch,
+            sessions=len(state.index),
+            turns=state.index.turns,
+            log_bytes=log.bytes_on_disk,
+            tail=log.tail,
+            durable=log.durable,
+            segments=len(log.segments()),
+            quarantined_bytes=state.lost.bytes,
+            torn_bytes=self._torn_bytes,
+            recovery_us=self._recovery_us,
+            last_sync_us=log.last_sync_us,
+            syncs=log.syncs,
+            findings=list(state.findings),
+        )
+
+    def verify(self) -> Verification:
+        """Iterate over it: reads everything that is durable, on whatever thread."""
+        return Verification(self._state)
+
+    def backup(self, directory: Path) -> tuple[int, int]:
+        """(bytes, durable) of a copy in ``directory`` that opens as this region. See ``back_up``.
+        What is only staged or written is not in it: ``sync`` first.
+        """
+        return back_up(self._state, directory)
+
+    def seal(self) -> None:
+        """An orderly end: everything durable, and headers aside, so that the next opening is fast.
+        Raises Poisoned.
+        """
+        self._log.seal()
+
+    def close(self) -> None:
+        """Release files and lock. What was staged and not written is dropped. Idempotent."""
+        if self._closed:
+            return
+        self._closed = True
+        self._log.close()
+        if self._lock is not None:
+            self._lock.release()

@@ -1,0 +1,54 @@
+"""Making the directory of an empty region."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from neverforget.storage.backup import LOG_DIRECTORY
+from neverforget.storage.errors import Corrupt, NotFound
+from neverforget.storage.filesystem import FileSystem
+from neverforget.storage.identity import check_identity, region_identity, write_identity
+from neverforget.storage.log import Log
+from neverforget.storage.region_options import RegionOptions
+from neverforget.storage.segment import SEGMENT_HEADER_BYTES, base_of
+
+
+def create_region(
+    fs: FileSystem, directory: Path, *, store_id: str, partition: int, options: RegionOptions
+) -> None:
+    """See ``Region.create``."""
+    try:
+        check_identity(fs, directory, store_id=store_id, what="region", partition=partition)
+        return
+    except NotFound:
+        pass  # none there yet
+    fs.make_directory(directory)
+    fs.sync_directory(directory.parent)
+    _clear_unfinished(fs, directory / LOG_DIRECTORY)
+    identity = region_identity(store_id, partition)
+    Log.create(fs, directory / LOG_DIRECTORY, log_id=identity.log_id, options=options.log)
+    write_identity(fs, directory, identity)  # last: what has none was never finished
+
+
+def _clear_unfinished(fs: FileSystem, log_directory: Path) -> None:
+    """Take away what an interrupted creation left. A log with anything in it is never that."""
+    if not fs.exists(log_directory):
+        return
+    names = fs.list_directory(log_directory)
+    for name in names:
+        path = log_directory / name
+        if base_of(name) is not None:
+            file = fs.open(path, read_only=True)
+            try:
+                used = any(file.pread(file.size(), SEGMENT_HEADER_BYTES))
+            finally:
+                file.close()
+            if used or len(names) > 2:
+                raise Corrupt(
+                    f"{log_directory} holds a log, but its region has no identity; put the "
+                    "IDENTITY file back from a backup",
+                    file=str(path),
+                )
+        elif not name.endswith(".tmp"):
+            raise Corrupt(f"{path} does not belong into a new log", file=str(path))
+        fs.unlink(path)

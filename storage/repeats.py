@@ -1,0 +1,179 @@
+"""Recognising what was asked before: a request by its id, a turn by its key.
+
+Every mutation may arrive more than once. A repeat gets the original answer, also after a restart
+and while its first is still staged; the same id or key with something else in it is a Conflict.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from neverforget.storage.batch import batch_from, end_of
+from neverforget.storage.dedupe import id12
+from neverforget.storage.errors import Conflict
+from neverforget.storage.format import HEADER_BYTES, BodyField, Kind, RecordFlag
+from neverforget.storage.record import Buffer, Header, body_of, decode_body, read_header
+from neverforget.storage.region_state import RegionState
+
+_KEYED = int(RecordFlag.KEYED)
+_KEY = int(BodyField.KEY)
+# What was said. Agent and metadata describe the delivery: a repeat may differ in them.
+_SAID = tuple(int(f) for f in (BodyField.CONTENT, BodyField.NAME, BodyField.CALL_ID))
+_ROLE = int(BodyField.ROLE)
+
+
+class Stored(NamedTuple):
+    """A turn that the log holds already. ``record`` is a header alone where there is no body to
+    read. ``end``: the log position that must be durable for it.
+    """
+
+    record: bytes
+    end: int
+
+
+class Repeated(NamedTuple):
+    """A request that was answered before: its records that carry its id, and its batch's end."""
+
+    records: list[tuple[int, Header]]
+    end: int
+
+
+class Repeats:
+    """Looks things up; changes nothing."""
+
+    def __init__(self, state: RegionState) -> None:
+        self._state = state
+
+    def request(self, producer: int, producer_seq: int) -> Repeated | None:
+        """What the log holds of this request id. A producer of 0 has no ids."""
+        state = self._state
+        if not producer or not state.requests.may_be_known(producer, producer_seq):
+            return None
+        start = state.requests.find(producer, producer_seq)
+        if start is None:
+            positions = state.log.find(id12(producer, producer_seq))
+            found = [(position, state.log.header(position)) for position in positions]
+        else:
+            found = list(batch_from(state.log, start))
+        if not found:
+            return None
+        end = end_of(*found[-1])
+        wanted = (producer, producer_seq)
+        own = [
+            (position, header)
+            for position, header in found
+            if (header.producer_id, header.producer_seq) == wanted and not header.flags & _KEYED
+        ]
+        return Repeated(own, end) if own else None
+
+    def control(
+        self, kind: Kind, control_record: Buffer, producer: int, producer_seq: int
+    ) -> tuple[int, int] | None:
+        """(position, batch end) of the same control record under the same request id."""
+        repeated = self.request(producer, producer_seq)
+        if repeated is None:
+            return None
+        for position, header in repeated.records:
+            if header.kind == kind:
+                if _same_body(header, control_record):
+                    return position, repeated.end
+                break
+        raise _other_use(producer, producer_seq)
+
+    def key(
+        self,
+        session_id: int,
+        opened_at: int,
+        header: Header,
+        body: memoryview,
+        *,
+        erased_too: bool = False,
+    ) -> Stored | None:
+        """The turn of this session that holds the key of the turn (header, body), if any.
+
+        An erased turn holds its key no longer. Raises Conflict when what was said differs.
+        """
+        state = self._state
+        digest = (header.producer_id, header.producer_seq)
+        positions = state.keys.find(*digest)
+        if opened_at < state.log.indexed_until:
+            positions = (*state.log.find(id12(*digest), opened_at), *positions)
+        for position in positions:
+            held = state.log.header(position)
+            if held.session_id != session_id or not held.flags & _KEYED or held.kind != Kind.TURN:
+                continue
+            if state.is_erased_at(position) and not erased_too:
+                continue
+            stored = self.stored(position, held)
+            if len(stored.record) == HEADER_BYTES:
+                same = (held.body_crc, held.body_length) == (header.body_crc, header.body_length)
+                if same and held.role == header.role:
+                    return stored
+                if state.is_erased_at(position):
+                    continue
+                raise Conflict(
+                    f"the key is held by turn {held.sequence_id}, whose body is unreadable and "
+                    "was not this one's; use another key",
+                    seq=held.sequence_id,
+                )
+            if same_turn(held, body_of(stored.record), header, body):
+                return stored
+        return None
+
+    def stored(self, position: int, header: Header) -> Stored:
+        record, _ = self._state.turn_record(position, header)
+        return Stored(record, end_of(position, header))
+
+
+def same_turn(held: Header, held_body: memoryview, header: Header, body: memoryview) -> bool:
+    """Do two keyed turns with one digest share their key? Raises Conflict when what they say
+    differs; False when only their digests are equal.
+    """
+    if held.role == header.role and held_body == body:
+        return True
+    ours, theirs = decode_body(held_body), decode_body(body)
+    if ours.get(_KEY) != theirs.get(_KEY):
+        return False
+    # Types too: True == 1 == 1.0 in Python, and none of them is the other's content.
+    said, asked = (
+        [part.get(f) for f in _SAID] + [role, part.get(_ROLE)]
+        for part, role in ((ours, held.role), (theirs, header.role))
+    )
+    if repr(said) == repr(asked):
+        return True
+    raise Conflict(
+        f"the key {ours.get(_KEY)!r} is held by turn {held.sequence_id}, which says something "
+        "else; use another key, or repeat with the same content",
+        seq=held.sequence_id,
+    )
+
+
+def check_same_turns(
+    repeated: Repeated, asked: list[Header], producer: int, producer_seq: int
+) -> list[tuple[int, Header]]:
+    """The unkeyed turns of a repeated append, one for each of ``asked``. Conflict otherwise."""
+    kinds = {header.kind for _, header in repeated.records}
+    turns = [found for found in repeated.records if found[1].kind == Kind.TURN]
+    same = len(turns) == len(asked) and all(
+        (held.body_crc, held.body_length, held.role) == (new.body_crc, new.body_length, new.role)
+        for (_, held), new in zip(turns, asked)
+    )
+    if not same or not kinds <= {Kind.TURN, Kind.SESSION_OPENED, Kind.AGENT_JOINED}:
+        raise _other_use(producer, producer_seq)
+    return turns
+
+
+def _same_body(header: Header, control_record: Buffer) -> bool:
+    asked = read_header(control_record)
+    return (header.body_crc, header.body_length, header.session_id) == (
+        asked.body_crc,
+        asked.body_length,
+        asked.session_id,
+    )
+
+
+def _other_use(producer: int, producer_seq: int) -> Conflict:
+    return Conflict(
+        f"request {producer:016x}/{producer_seq} was used for something else before; a client "
+        "must draw a new request id for each call"
+    )

@@ -1,0 +1,115 @@
+"""Reading everything a region has, and holding the index against it. May run beside the owner's
+thread: it looks only at what was durable when it began.
+"""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_left
+from collections.abc import Iterator
+
+from neverforget.storage.format import Kind
+from neverforget.storage.region_state import RegionState
+from neverforget.storage.results import Finding
+from neverforget.storage.scan import gather_heads, scan
+from neverforget.storage.segment import SEGMENT_HEADER_BYTES
+from neverforget.storage.session_index import NO_POSITION
+
+_PAUSE_TURNS = 256
+
+
+class Verification:
+    """Iterate over it for the findings; ``records`` and ``bytes`` count what was read."""
+
+    def __init__(self, state: RegionState) -> None:
+        self._state = state
+        self.records = 0
+        self.bytes = 0
+
+    def __iter__(self) -> Iterator[Finding]:
+        state = self._state
+        seen: set[tuple[str, str, int]] = set()
+        for finding in self._in_the_log():
+            seen.add((finding.kind, finding.file, finding.offset))
+            yield finding
+        yield from self._against_the_index()
+        # What only an opening can find: torn tails, segments that are gone, side files made again.
+        for finding in list(state.findings):
+            if (finding.kind, finding.file, finding.offset) not in seen:
+                yield finding
+
+    def _in_the_log(self) -> Iterator[Finding]:
+        yield from self._state.log.verify(_ErasedAt(self._state))
+
+    def _against_the_index(self) -> Iterator[Finding]:
+        """Every turn in the log stands in the index, and the index has no others."""
+        state = self._state
+        limit = state.log.durable
+        erasures = state.erasures
+        entered = 0
+        for segment in state.log.segments():
+            stop = min(limit, segment.base + segment.size)
+            if stop <= segment.base + SEGMENT_HEADER_BYTES:
+                continue
+            file = state.fs.open(segment.path, read_only=True)
+            try:
+                raw = memoryview(file.pread(stop - segment.base, 0))
+            finally:
+                file.close()
+            found = scan(
+                raw,
+                base=segment.base,
+                start=SEGMENT_HEADER_BYTES,
+                size=segment.size,
+                seed=state.log_seed,
+                pause=_let_others_run,
+            )
+            self.records += len(found.offsets)
+            self.bytes += len(raw)
+            heads = gather_heads(raw, found.offsets)
+            columns = (heads["kind"], heads["session_id"], heads["sequence_id"])
+            for at, (kind, session_id, seq, offset) in enumerate(
+                zip(*(column.tolist() for column in columns), found.offsets)
+            ):
+                if not at % _PAUSE_TURNS:
+                    _let_others_run()
+                if kind != Kind.TURN or session_id in state.index.erased_ids:
+                    continue
+                session = state.index.by_id.get(session_id)
+                position = segment.base + offset
+                held = NO_POSITION if session is None else session.position(seq)
+                if held == position:
+                    entered += 1
+                elif session_id not in state.index.erased_ids:
+                    message = f"turn {seq} of session {session_id:016x} is not where the index says"
+                    yield state.finding("index_mismatch", position, 0, message)
+        if state.erasures == erasures:
+            yield from self._count(limit, entered)
+
+    def _count(self, limit: int, entered: int) -> Iterator[Finding]:
+        expected = 0
+        for at, session in enumerate(list(self._state.index.by_id.values())):
+            if not at % _PAUSE_TURNS:
+                _let_others_run()
+            rows = session.rows
+            expected += bisect_left(
+                range(session.turn_rows), limit, key=lambda row: rows[(row + 1) << 1]
+            )
+        if expected != entered:
+            message = f"the index holds {expected:,} turns below {limit}, the log {entered:,}"
+            yield self._state.finding("index_mismatch", 0, 0, message)
+
+
+class _ErasedAt:
+    """Positions of records whose bodies were erased, as of now."""
+
+    def __init__(self, state: RegionState) -> None:
+        self._state = state
+
+    def __contains__(self, position: object) -> bool:
+        return isinstance(position, int) and self._state.is_erased_at(position)
+
+
+def _let_others_run() -> None:
+    """Give up the interpreter: the owner's thread would otherwise wait for it."""
+    time.sleep(0)
