@@ -45,7 +45,16 @@ class Disks:
         self._count = 0
 
     def loop(self, size_bytes: int = 64 * 1024 * 1024) -> LoopDisk:
-        return self._made(lambda d: LoopDisk(d / "disk", d / "disk.img", size_bytes=size_bytes))
+        def make(directory: Path) -> LoopDisk:
+            image = directory / "disk.img"
+            LoopDisk.format(image, size_bytes)
+            return LoopDisk(directory / "disk", image)
+
+        return self._made(make)
+
+    def image(self, image: Path) -> LoopDisk:
+        """A disk that is there already, formatted."""
+        return self._made(lambda d: LoopDisk(d / "disk", image))
 
     def tmpfs(self, size_bytes: int) -> TmpfsDisk:
         return self._made(lambda d: TmpfsDisk(d / "disk", size_bytes))
@@ -53,8 +62,16 @@ class Disks:
     def thin(self, backing_bytes: int) -> ThinDisk:
         return self._made(lambda d: ThinDisk(d, backing_bytes))
 
-    def nbd(self, image: Path, plugin: list[str]) -> NbdDisk:
-        return self._made(lambda d: NbdDisk(d, image, plugin))
+    def formatted(self, image: Path, size_bytes: int, *options: str) -> Path:
+        try:
+            LoopDisk.format(image, size_bytes, *options)
+        except Unusable as reason:
+            pytest.skip(str(reason))
+        return image
+
+    def nbd(self, *plugin: str) -> NbdDisk:
+        """``plugin``: nbdkit's command line; the device behind it is formatted already."""
+        return self._made(lambda d: NbdDisk(d, list(plugin)))
 
     def _made(self, make: Callable[[Path], D]) -> D:
         self._count += 1
@@ -72,3 +89,9 @@ class Disks:
 def disks(tmp_path: Path) -> Iterator[Disks]:
     with ExitStack() as stack:
         yield Disks(tmp_path, stack)
+
+
+@pytest.fixture
+def long_run(request: pytest.FixtureRequest) -> bool:
+    """Under --long the loops of a test are longer; what they prove is the same."""
+    return bool(request.config.getoption("--long"))

@@ -123,16 +123,18 @@ class TmpfsDisk(MountedDisk):
 class LoopDisk(MountedDisk):
     """ext4 in a file. ``power_cut`` drops whatever was not flushed to it, as losing power does."""
 
-    def __init__(
-        self, root: Path, image: Path, *, size_bytes: int = 64 * MIB, options: tuple[str, ...] = ()
-    ) -> None:
+    def __init__(self, root: Path, image: Path) -> None:
         need("mkfs.ext4", "mount", "umount", "losetup")
         super().__init__(root)
         self.image = image
+        self.mount()
+
+    @staticmethod
+    def format(image: Path, size_bytes: int, *options: str) -> None:
+        need("mkfs.ext4")
         with image.open("wb") as file:
             file.truncate(size_bytes)
         run("mkfs.ext4", "-q", "-F", "-m", "0", *options, image)
-        self.mount()
 
     def mount(self) -> None:
         self._mount("-o", "loop", self.image)
@@ -159,13 +161,10 @@ class ThinDisk(LoopDisk):
     def __init__(self, directory: Path, backing_bytes: int) -> None:
         self._backing = TmpfsDisk(directory / "backing", backing_bytes)
         try:
-            super().__init__(
-                directory / "thin",
-                self._backing.root / "disk.img",
-                options=(
-                    "-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard", "-J", "size=4",
-                ),
-            )  # fmt: skip
+            image = self._backing.root / "disk.img"
+            lazy = "lazy_itable_init=1,lazy_journal_init=1,nodiscard"
+            self.format(image, 64 * MIB, "-E", lazy, "-J", "size=4")
+            super().__init__(directory / "thin", image)
         except BaseException:
             self._backing.close()
             raise
@@ -178,7 +177,7 @@ class ThinDisk(LoopDisk):
 class NbdDisk(MountedDisk):
     """ext4 on a block device that nbdkit serves: ``plugin`` is its command line without nbdkit."""
 
-    def __init__(self, directory: Path, image: Path, plugin: list[str]) -> None:
+    def __init__(self, directory: Path, plugin: list[str]) -> None:
         need("nbdkit", "nbdfuse", "losetup", "mount", "umount", "fusermount3")
         if not Path("/dev/fuse").exists():
             raise Unusable("not run: /dev/fuse is missing")

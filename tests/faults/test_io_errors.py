@@ -1,0 +1,206 @@
+"""Writes and syncs that fail: nothing is acknowledged, nothing retried in place, nothing lost.
+
+After a failed sync the kernel answers the next one with a false success. The owner must not believe
+it: it opens its log anew, writes again what it accepts, and only then goes on.
+"""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from neverforget.storage.errors import Corrupt
+from neverforget.storage.filesystem import LocalFileSystem
+from neverforget.storage.region import Region
+from neverforget.storage.region_options import RegionOptions
+from tests.faults.appender import NAMESPACE, SESSION
+from tests.faults.conftest import Disks
+from tests.faults.disks import MIB, NbdDisk, ThinDisk, run, until
+from tests.faults.oracle import (
+    SEGMENT_BYTES,
+    STORE_ID,
+    Appender,
+    Oracle,
+    Owner,
+    create_region,
+)
+from tests.faults.shim import Action, Shim
+
+
+@pytest.mark.parametrize("short", [0, 1, 63, 64, 65, 128, 200])
+def test_a_short_write_is_never_acknowledged(shim: Shim, tmp_path: Path, short: int) -> None:
+    region = tmp_path / "p0"
+    create_region(region)
+    rule = shim.arm("pwrite", Action.SHORT, path=".seg", argument=short, first=5)
+    writer = Appender(region, tmp_path / "acks", "--turns", 2, "--persist", env=shim.environment)
+    writer.wait_for("ack", 20)
+    writer.kill()
+    assert rule.hits == 1
+    oracle = writer.heard_by(Oracle(turns=2))
+    assert [code for _, code in oracle.errors] == ["poisoned"]
+    with Owner(region) as owner:
+        owner.check(oracle)
+        assert owner.verify() == []
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EROFS])
+@pytest.mark.parametrize("call", ["pwrite", "fdatasync"])
+def test_a_failed_call_is_an_unknown_outcome_and_the_owner_recovers_by_itself(
+    shim: Shim, tmp_path: Path, call: str, number: int
+) -> None:
+    region = tmp_path / "p0"
+    create_region(region)
+    rule = shim.arm(call, Action.FAIL, path=".seg", argument=number, first=6)
+    writer = Appender(region, tmp_path / "acks", "--turns", 2, "--persist", env=shim.environment)
+    writer.wait_for("ack", 20)
+    writer.kill()
+    assert rule.hits == 1
+    oracle = writer.heard_by(Oracle(turns=2))
+    assert [code for _, code in oracle.errors] == ["poisoned"]
+    failed = oracle.errors[0][0]
+    assert failed in oracle.acked_at_ns, "the same request was asked again, and answered"
+    with Owner(region) as owner:
+        owner.check(oracle)
+        assert owner.verify() == []
+
+
+@pytest.mark.root
+def test_a_failed_sync_is_never_followed_by_another_of_the_same_pages(
+    shim: Shim, disks: Disks, tmp_path: Path
+) -> None:
+    """EIO once on real pages that the kernel then takes for clean. The shim fails the call without
+    syncing, and swallows the owner's next syncs too: what is acknowledged after it must come from
+    being written again, as the power cut shows.
+    """
+    disk = disks.loop()
+    region = disk.root / "p0"
+    create_region(region)
+    shim.arm("fdatasync", Action.FAIL, path=".seg", argument=errno.EIO, first=8)
+    writer = Appender(region, tmp_path / "acks", "--persist", env=shim.environment)
+    writer.wait_for("error", 1)
+    writer.wait_for("ack", 12)
+    disk.power_cut()
+    writer.kill()
+    oracle = writer.heard_by(Oracle())
+    disk.boot()
+    with Owner(region) as owner:
+        owner.check(oracle)
+
+
+@pytest.mark.root
+def test_a_thin_disk_that_fills_loses_nothing_acknowledged(disks: Disks, tmp_path: Path) -> None:
+    """Preallocation does not help where the storage behind the file system runs out: the sync says
+    EIO, the next one lies.
+    """
+    disk = disks.thin(14 * MIB)
+    region = disk.root / "p0"
+    create_region(region)
+    oracle = Oracle(turns=20)
+    writer = Appender(
+        region, tmp_path / "acks", "--turns", 20, "--group", 10, "--persist",
+        "--segment-bytes", 4 * MIB,
+    )  # fmt: skip
+    writer.wait_for("error", 2)
+    assert writer.process.poll() is None, "it refuses, and lives"
+    writer.kill()
+    writer.heard_by(oracle)
+    assert len(oracle.acked) > 50
+    grow(disk)
+    with Owner(region) as owner:
+        owner.check(oracle)
+        print(f"{len(oracle.acked)} acknowledged, {len(oracle.errors)} refused, 0 lost")
+
+
+def grow(disk: ThinDisk) -> None:
+    """Storage is added, and the machine boots."""
+    run("mount", "-o", f"remount,size={96 * MIB}", disk.image.parent)
+    disk.boot()
+
+
+@pytest.mark.root
+def test_a_device_that_fails_for_a_while_loses_nothing_acknowledged(
+    disks: Disks, tmp_path: Path
+) -> None:
+    """Every write to the device fails for a time, on a real block device of our own."""
+    disk, switch = failing_device(disks, tmp_path, "error-pwrite-rate=100%")
+    region = disk.root / "p0"
+    create_region(region)
+    oracle = Oracle(turns=3)
+    writer = Appender(region, tmp_path / "acks", "--turns", 3, "--persist")
+    writer.wait_for("ack", 50)
+    switch.touch()
+    writer.wait_for("error", 1)
+    switch.unlink()
+    until(
+        lambda: (
+            len([x for x in writer.lines() if x.startswith("error")]) >= 3
+            or writer.lines()[-1].startswith("ack")
+        ),
+        "the owner to go on, or to say that it cannot",
+    )
+    writer.kill()
+    writer.heard_by(oracle)
+    disk.boot()
+    with Owner(region) as owner:
+        owner.check(oracle)
+
+
+@pytest.mark.root
+def test_a_read_error_is_a_typed_error_of_an_owner_that_reads_by_pread(
+    disks: Disks, tmp_path: Path
+) -> None:
+    disk, switch = failing_device(disks, tmp_path, "error-pread-rate=100%")
+    region = disk.root / "p0"
+    create_region(region)
+    writer = Appender(region, tmp_path / "acks", "--count", 300)
+    assert writer.wait() == 0
+    oracle = writer.heard_by(Oracle())
+    disk.boot()  # nothing is cached any more
+    log = Region.open(
+        LocalFileSystem(), region, store_id=STORE_ID, partition=0, role="worker",
+        options=RegionOptions(segment_bytes=SEGMENT_BYTES, read_by="pread"),
+    )  # fmt: skip
+    try:
+        drop_caches()
+        switch.touch()
+        with pytest.raises(Corrupt, match="cannot be read"):
+            log.get(NAMESPACE, SESSION, 200, 201)
+        switch.unlink()
+        assert log.get(NAMESPACE, SESSION, 200, 201).end == len(oracle.acked)
+    finally:
+        log.close()
+    with Owner(region) as owner:
+        owner.check(oracle)
+
+
+def failing_device(disks: Disks, tmp_path: Path, fault: str) -> tuple[NbdDisk, Path]:
+    """A block device that fails while the file that is returned exists."""
+    image = disks.formatted(tmp_path / "failing.img", 48 * MIB)
+    switch = tmp_path / "fail-now"
+    disk = disks.nbd(
+        "--filter=error", "file", str(image), "error=EIO", fault, f"error-file={switch}"
+    )
+    return disk, switch
+
+
+def drop_caches() -> None:
+    Path("/proc/sys/vm/drop_caches").write_text("3\n")
+
+
+@pytest.mark.root
+def test_a_read_only_disk_is_a_state_not_a_crash(disks: Disks, tmp_path: Path) -> None:
+    disk = disks.loop(32 * MIB)
+    region = disk.root / "p0"
+    create_region(region)
+    writer = Appender(region, tmp_path / "acks", "--count", 30)
+    assert writer.wait() == 0
+    oracle = writer.heard_by(Oracle())
+    disk.remount("ro")
+    with Owner(region) as owner:
+        assert owner.state == "readonly", owner.partition.reason
+        assert "Read-only" in str(owner.partition.reason)
+        disk.remount("rw")
+        until(lambda: owner.turn() == "serving", "the owner to try again")
+        owner.check(oracle)
