@@ -27,7 +27,6 @@ class Part:
 
     segment: Segment
     cut: bool  # the file was shorter than it should be
-    view: memoryview
     heads: Array
     positions: Array
     body_ok: Array

@@ -15,6 +15,7 @@ segments and side files elsewhere, and ``verify`` may run beside it."""
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import NoReturn
 
@@ -36,6 +37,10 @@ from neverforget.storage.segment import (
 from neverforget.storage.segments import SegmentInfo as SegmentInfo
 from neverforget.storage.side_files import SideFiles
 from neverforget.storage.spare import SparePipeline, Submit
+
+logger = logging.getLogger(__name__)
+
+_SLOW_SYNC_US = 1_000_000
 
 
 class Log(LogReader):
@@ -247,6 +252,8 @@ class Log(LogReader):
         self._overwritten.clear()
         self.syncs += 1
         self.last_sync_us = int((self._clock.monotonic() - started) * 1e6)
+        if self.last_sync_us > _SLOW_SYNC_US:
+            logger.warning("a sync of %s took %.1f s", self._directory, self.last_sync_us / 1e6)
         self.durable = self.written
         self._proven = max(self._proven, self._claim_written)
 

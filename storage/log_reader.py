@@ -85,7 +85,14 @@ class LogReader:
         ``erased``: positions of records whose body was erased; it must be zero then.
         """
         durable, active = self.durable, self._active
-        for segment in list(self._segments.all):
+        segments = list(self._segments.all)
+        expected = 0
+        for segment in segments:
+            if segment.base != expected:
+                name, lost = f"{expected:016x}.seg", segment.base - expected
+                message = "one or more segments are gone"
+                yield Finding("missing_segment", "error", name, 0, lost, message)
+            expected = segment.end
             yield from verify_segment(
                 self._fs,
                 segment.path,

@@ -131,6 +131,8 @@ class Recovery:
         verdict = judge(parts)
         for start, stop in verdict.corrupt:
             self._set_aside(parts, start, stop)
+        for part in parts[: verdict.active]:
+            self._note_stray_bytes(part)
         found.quarantined.sort()
         found.tail, found.proven = verdict.tail, verdict.mark
         if self._read_only:
@@ -180,7 +182,6 @@ class Recovery:
         return Part(
             segment=segment,
             cut=length < segment.size,
-            view=view,
             heads=heads,
             positions=positions,
             body_ok=body_ok,
@@ -227,12 +228,22 @@ class Recovery:
         if not self._read_only and not self._fs.exists(path):
             try:
                 self._fs.make_directory(self._quarantine)
-                write_atomic(self._fs, path, bytes(part.view[offset:end]))
+                write_atomic(self._fs, path, part.segment.copy(offset, end))
             except OSError as error:
                 message += f"; no copy could be made ({error}), the bytes stay where they are"
         self._report(
             "corrupt_header", "error", part.segment.path.name, offset, end - offset, message
         )
+
+    def _note_stray_bytes(self, part: Part) -> None:
+        """Bytes behind the last record of a sealed segment: rot in space that was never used."""
+        end = max(part.data_end, part.stop_claimed)
+        if part.stop_claimed and part.garbage_end > end:
+            name, offset = part.segment.path.name, end - part.segment.base
+            message = "bytes that are not zero stand behind the last record; no record is touched"
+            self._report(
+                "corrupt_padding", "repaired", name, offset, part.garbage_end - end, message
+            )
 
     def _tear(self, part: Part, start: int) -> None:
         """Copy what lies from ``start`` on aside, then zero it. The caller syncs."""
@@ -250,7 +261,7 @@ class Recovery:
         )
         self._fs.make_directory(self._torn)
         path = self._torn / f"{start:016x}-{end:016x}-{self._epoch:08x}.torn"
-        write_atomic(self._fs, path, bytes(part.view[start - base : end - base]))
+        write_atomic(self._fs, path, part.segment.copy(start - base, end - base))
         for at in range(start, end, len(_ZERO)):
             part.segment.file.pwrite([_ZERO[: end - at]], at - base)
         part.segment.file.fdatasync()
@@ -264,7 +275,7 @@ class Recovery:
             for at in range(start, verdict.tail, len(_ZERO)):
                 offset = at - segment.base
                 stop = min(verdict.tail, at + len(_ZERO)) - segment.base
-                segment.file.pwrite([bytes(part.view[offset:stop])], offset)
+                segment.file.pwrite([segment.copy(offset, stop)], offset)
             self._tear(part, max(verdict.tail, start))
             segment.file.fdatasync()
             for later in parts[verdict.active + 1 :]:

@@ -23,6 +23,7 @@ from neverforget.storage.format import (
     HEADER_BYTES,
     HEADER_VERSION,
     MAGIC,
+    stride,
 )
 from neverforget.storage.head_array import HEAD_DTYPE
 
@@ -110,7 +111,7 @@ def _run(
         length: int = header[7]
         body_at = at + HEADER_BYTES
         end = body_at + ((length + 7) & ~7)
-        if length > BODY_BYTES_MAX or end > size:
+        if length > BODY_BYTES_MAX or end > size:  # as _fits says, without the call
             break
         if crc(view[body_at : body_at + length]) != header[13] or body_at + length > len(view):
             found.bad_bodies.append(at)
@@ -125,6 +126,10 @@ def _run(
     return at
 
 
+def _fits(at: int, body_length: int, size: int) -> bool:
+    return body_length <= BODY_BYTES_MAX and at + stride(body_length) <= size
+
+
 class _Candidates:
     """Where the magic stands on an 8-byte boundary: the places to look at when resynchronising."""
 
@@ -136,15 +141,16 @@ class _Candidates:
     def next_header(self, at: int, base: int, size: int, seed: int) -> int | None:
         view = self._view
         first = int(np.searchsorted(self._offsets, at))
-        for candidate in self._offsets[first:].tolist():
+        for index in range(first, len(self._offsets)):
+            candidate = int(self._offsets[index])
             if candidate + HEADER_BYTES > len(view):
                 return None
             header = HEADER.unpack_from(view, candidate)
             crc = crc32c(
                 view[candidate : candidate + 60], crc32c(_U64.pack(base + candidate), seed)
             )
-            if crc == header[15] and candidate + HEADER_BYTES + header[7] <= size:
-                return int(candidate)
+            if crc == header[15] and _fits(candidate, header[7], size):
+                return candidate
         return None
 
 

@@ -120,6 +120,14 @@ class Segment:
             return self.view, []
         return read_whole_by_pread(self.file, start, self.length)
 
+    def copy(self, start: int, stop: int) -> bytes:
+        """[start, stop) as it is now; what the disk cannot read is zero."""
+        return (
+            bytes(self.whole(start)[0][start:stop])
+            if self.view is not None
+            else bytes(read_whole_by_pread(self.file, start, min(stop, self.length))[0][start:stop])
+        )
+
     def close(self) -> None:
         """Views handed out stay valid; the map goes with the last of them."""
         self.view = None

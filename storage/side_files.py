@@ -46,6 +46,8 @@ class SideFiles:
             write_side_file(self._fs, path, data)
             return load_side_file(self._fs, path, self._log_id)
 
+        if segment.base in self._pending:
+            self.collect(wait=True)  # two workers must not write one file
         if self._submit is not None:
             self._pending[segment.base] = self._submit(work)
             return
