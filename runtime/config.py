@@ -83,6 +83,11 @@ class Config:
         """The settings that were given by argument, with their values."""
         return {n: getattr(self, n) for n, source in self.sources.items() if source == "argument"}
 
+    def replaced(self, **values: Any) -> Config:
+        """A copy with other values, their source "argument"."""
+        sources = {**self.sources, **dict.fromkeys(values, "argument")}
+        return Config(**{**self.as_dict(), **values}, _sources=sources)
+
     def as_dict(self) -> dict[str, Any]:
         """Every setting and its value, in the order of the class."""
         return {name: getattr(self, name) for name in SETTINGS}

@@ -12,10 +12,13 @@ import os
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from neverforget.runtime.values import ROOT, Namespace
 from neverforget.storage.errors import InvalidArgument, NotFound
+
+if TYPE_CHECKING:
+    from neverforget.runtime.config import Config
 
 NAME_CHARACTERS_MAX = 4096
 NAMESPACE_ELEMENTS_MAX = 64
@@ -31,6 +34,10 @@ class Scope:
     agent: str | None = None
     deadline_s: float = 30.0
     sync: str = "disk"
+
+    def configured(self, config: Config) -> Scope:
+        """With the client settings of ``config``."""
+        return dataclasses.replace(self, deadline_s=config.deadline_s, sync=config.sync)
 
     def place(self, namespace: NamespaceLike) -> Namespace:
         """The absolute namespace meant by ``namespace`` where something is to be put or found."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 import math
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,10 @@ from neverforget.actors.messages import (
     HostReply,
     HostStatus,
     Namespaces,
+    NamespacesReply,
     OwnerView,
     Sessions,
+    SessionsReply,
     Settle,
     Status,
     StatusReply,
@@ -59,21 +62,32 @@ def sessions(
     if after is not None:
         start = cursors.read(after, cursors.SESSIONS, bound, SessionCursor | None)  # type: ignore[arg-type]
     found: list[list[SessionView]] = []
-    more = False
+    lasts: list[SessionCursor] = []
     for partition in range(context.partitions):
-        reply = yield Call(partition, Sessions(0, root, prefix, start, limit))
+        reply: SessionsReply = yield Call(partition, Sessions(0, root, prefix, start, limit))
         found.append(reply.sessions)
-        more = more or reply.more
-    merged = list(heapq.merge(*found, key=lambda view: (view.namespace, view.session)))
+        if reply.more:
+            lasts.append(_session_cursor(reply.sessions[-1]))
+    # What lies beyond the last of a shortened answer might have to be sorted in between.
+    horizon = min(lasts, default=None)
+    merged = [
+        view
+        for view in heapq.merge(*found, key=_session_cursor)
+        if horizon is None or _session_cursor(view) <= horizon
+    ]
     shown = merged[:limit]
     if shown:
-        start = (shown[-1].namespace, shown[-1].session)
+        start = _session_cursor(shown[-1])
     return Page(
         tuple(info_of(view) for view in shown),
         cursors.make(cursors.SESSIONS, bound, start),
         None,
-        more or len(merged) > limit,
+        horizon is not None or len(merged) > limit,
     )
+
+
+def _session_cursor(view: SessionView) -> SessionCursor:
+    return view.namespace, view.session
 
 
 def namespaces(
@@ -89,12 +103,14 @@ def namespaces(
     if after is not None:
         start = cursors.read(after, cursors.NAMESPACES, bound, tuple[str, ...] | None)  # type: ignore[arg-type]
     found: set[tuple[str, ...]] = set()
-    more = False
+    lasts: list[tuple[str, ...]] = []
     for partition in range(context.partitions):
-        reply = yield Call(partition, Namespaces(0, root, max_depth, start, limit))
+        reply: NamespacesReply = yield Call(partition, Namespaces(0, root, max_depth, start, limit))
         found.update(reply.namespaces)
-        more = more or reply.more
-    merged = sorted(found)
+        if reply.more:
+            lasts.append(reply.namespaces[-1])
+    horizon = min(lasts, default=None)
+    merged = sorted(n for n in found if horizon is None or n <= horizon)
     shown = merged[:limit]
     if shown:
         start = shown[-1]
@@ -102,7 +118,7 @@ def namespaces(
         tuple(Namespace(namespace) for namespace in shown),
         cursors.make(cursors.NAMESPACES, bound, start),
         None,
-        more or len(merged) > limit,
+        horizon is not None or len(merged) > limit,
     )
 
 
@@ -174,8 +190,8 @@ def timeframe_us(timeframe: Any) -> tuple[int | None, int | None]:
         return None, None
     if not isinstance(timeframe, Sequence) or isinstance(timeframe, str) or len(timeframe) != 2:
         raise InvalidArgument(
-            f"timeframe is {timeframe!r}; pass a pair (start, stop) of aware datetimes, None for an "
-            "open side"
+            f"timeframe is {timeframe!r}; pass a pair (start, stop) of aware datetimes, None for "
+            "an open side"
         )
     start, stop = timeframe
     start_us = None if start is None else to_us(start, "the start of timeframe")
@@ -224,7 +240,7 @@ def _owner(partition: int, reply: StatusReply, view: OwnerView | None) -> OwnerI
         name=f"p{partition}" if view is None else view.name,
         partition=partition,
         pid=reply.pid,
-        node="" if view is None else view.node,
+        node=os.uname().nodename if view is None else view.node,
         state=reply.state,
         reason=reply.reason,
         epoch=0 if region is None else region.epoch,
@@ -268,11 +284,9 @@ def settle(context: Context, timeout_s: float | None, progress: Progress | None)
             progress(partition + 1, context.partitions)
 
 
-def backup(
-    context: Context, regions: Callable[[int], Path], progress: Progress | None
-) -> Operation[None]:
-    """Have every owner copy its region to ``regions(partition)``."""
+def backup(context: Context, regions: Path, progress: Progress | None) -> Operation[None]:
+    """Have every owner copy its region into the folder ``regions``."""
     for partition in range(context.partitions):
-        yield Call(partition, Backup(0, str(regions(partition))), math.inf)
+        yield Call(partition, Backup(0, str(regions / f"p{partition}")), math.inf)
         if progress is not None:
             progress(partition + 1, context.partitions)

@@ -1,1 +1,131 @@
-"""neverforget: durable memory for fleets of AI agents."""
+"""neverforget: durable memory for fleets of AI agents.
+
+    import neverforget as nf
+
+    with nf.open("memory") as store:
+        chat = store.session("support/4711")
+        chat.append("user", "Where is my parcel?")
+        for turn in chat.tail(10):
+            print(turn.role, turn.content)
+
+Names are loaded when they are first used, so importing this costs nothing. ``neverforget.aio`` has
+the same for event loops, ``neverforget.testing`` what tests need.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from neverforget import aio, integrations, testing
+    from neverforget.runtime.config import Config
+    from neverforget.runtime.importers import ImportReport, import_file
+    from neverforget.runtime.session import Session
+    from neverforget.runtime.store import Store, open
+    from neverforget.runtime.values import (
+        CONFIRMED,
+        AuditEntry,
+        Confirmation,
+        ErasureReport,
+        Finding,
+        HostInfo,
+        OwnerInfo,
+        Page,
+        Role,
+        SessionInfo,
+        Status,
+        Turn,
+        TurnRef,
+        VerifyReport,
+    )
+    from neverforget.storage.errors import (
+        ConfirmationRequired,
+        Conflict,
+        Corrupt,
+        EmbedderMismatch,
+        InvalidArgument,
+        NeverforgetError,
+        NotFound,
+        OutOfSpace,
+        Overloaded,
+        OwnerFenced,
+        Poisoned,
+        StoreClosed,
+        StoreLocked,
+        Unavailable,
+        UnsupportedFormat,
+    )
+
+__all__ = [
+    "CONFIRMED",
+    "AuditEntry",
+    "Config",
+    "Confirmation",
+    "ConfirmationRequired",
+    "Conflict",
+    "Corrupt",
+    "EmbedderMismatch",
+    "ErasureReport",
+    "Finding",
+    "HostInfo",
+    "ImportReport",
+    "InvalidArgument",
+    "NeverforgetError",
+    "NotFound",
+    "OutOfSpace",
+    "Overloaded",
+    "OwnerFenced",
+    "OwnerInfo",
+    "Page",
+    "Poisoned",
+    "Role",
+    "Session",
+    "SessionInfo",
+    "Status",
+    "Store",
+    "StoreClosed",
+    "StoreLocked",
+    "Turn",
+    "TurnRef",
+    "Unavailable",
+    "UnsupportedFormat",
+    "VerifyReport",
+    "aio",
+    "import_file",
+    "integrations",
+    "open",
+    "testing",
+]
+
+_RUNTIME = {
+    "config": "Config",
+    "importers": "ImportReport import_file",
+    "session": "Session",
+    "store": "Store open",
+    "values": "CONFIRMED AuditEntry Confirmation ErasureReport Finding HostInfo OwnerInfo Page Role"
+    " SessionInfo Status Turn TurnRef VerifyReport",
+}
+_HOMES = {
+    name: f"neverforget.runtime.{module}"
+    for module, names in _RUNTIME.items()
+    for name in names.split()
+}
+_SUBMODULES = ("aio", "integrations", "testing")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _SUBMODULES:
+        return importlib.import_module(f"neverforget.{name}")
+    home = _HOMES.get(name)
+    if home is None:
+        if name not in __all__:
+            raise AttributeError(f"module 'neverforget' has no attribute {name!r}")
+        home = "neverforget.storage.errors"
+    value = getattr(importlib.import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,142 @@
+"""Calls to owners that live in this very process: no Ray, no socket.
+
+The caller's own thread runs the owner's loop for one turn. Requests of threads that wait meanwhile
+are taken together in the next turn, so threads share a group commit here too. A ticker thread does
+what time makes due: syncs, no-ops, and answers to those who wait for new turns.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Protocol, cast
+
+from neverforget.actors.messages import AnyReply, AnyRequest, Failure, Request
+from neverforget.actors.ports import Pending
+from neverforget.runtime.channel import closed
+from neverforget.runtime.retrying import Retrying
+from neverforget.storage.errors import Unavailable
+
+
+class Owner(Protocol):
+    """What a plain ``Partition`` offers; see ``actors/ports.py``. All but ``bind`` are called by
+    one thread at a time.
+    """
+
+    def bind(self, wake: Callable[[], None]) -> None: ...
+
+    def run(self, pendings: Sequence[Pending]) -> None: ...
+
+    def tick(self) -> None: ...
+
+    def deadline(self) -> float | None: ...
+
+
+class _Waiting:
+    """One request and its answer. Any thread may reply; one waits."""
+
+    __slots__ = ("_answered", "alive", "answer", "request")
+
+    def __init__(self, request: AnyRequest) -> None:
+        self.request = request
+        self.answer: AnyReply | None = None
+        self.alive = True
+        self._answered: threading.Event | None = None
+
+    def reply(self, message: AnyReply) -> None:
+        if self.answer is None:
+            self.answer = message
+            if self._answered is not None:
+                self._answered.set()
+
+    def wait(self, deadline: float) -> AnyReply | None:
+        """The answer; None when there is none at ``deadline``."""
+        # First the event, then the look: a reply in between is seen either way.
+        self._answered = threading.Event()
+        left_s = deadline - time.monotonic()
+        if self.answer is None and not self._answered.wait(min(left_s, threading.TIMEOUT_MAX)):
+            self.alive = False
+        return self.answer
+
+
+class InlineChannel:
+    """``lock`` is held whenever an owner runs. The ticker thread starts with the first call."""
+
+    def __init__(self, owners: Sequence[Owner], lock: threading.RLock) -> None:
+        self._owners = owners
+        self._lock = lock
+        self._queues: list[deque[_Waiting]] = [deque() for _ in owners]
+        self._pid = os.getpid()
+        self._closed = False
+        self._woken = threading.Event()
+        self._due: float | None = None  # when the ticker will look again
+        self._ticker: threading.Thread | None = None
+        for owner in owners:
+            owner.bind(self._woken.set)
+
+    def call(self, partition: int, request: Request, deadline: float) -> AnyReply:
+        tries = Retrying(request, deadline)
+        while True:
+            waiting = _Waiting(cast("AnyRequest", request))
+            self._queues[partition].append(waiting)
+            self._turn(partition, waiting)
+            reply = waiting.answer or waiting.wait(deadline)
+            if reply is None:
+                raise tries.too_late("no answer within the deadline")
+            if not isinstance(reply, Failure):
+                return reply
+            time.sleep(tries.refused(reply))
+
+    def _turn(self, partition: int, waiting: _Waiting) -> None:
+        """Have the owner take what is queued, ``waiting`` among it, in this thread or another's."""
+        self._check_process()
+        owner, queue = self._owners[partition], self._queues[partition]
+        with self._lock:
+            if self._closed:
+                raise closed()
+            if waiting.answer is None and queue:
+                owner.run([queue.popleft() for _ in range(len(queue))])
+            due = owner.deadline()
+            if due is not None and (self._due is None or due < self._due):
+                self._due = due
+                self._woken.set()
+                if self._ticker is None:
+                    self._start()
+
+    def _check_process(self) -> None:
+        if self._pid != os.getpid():
+            raise Unavailable(
+                f"this inline store belongs to process {self._pid}, of which this one is a fork; "
+                "open the store here without inline=True, after its owner has closed it",
+                outcome="not_applied",
+            )
+
+    def _start(self) -> None:
+        self._ticker = threading.Thread(target=self._tick, name="neverforget-ticker", daemon=True)
+        self._ticker.start()
+
+    def _tick(self) -> None:
+        while not self._closed:
+            with self._lock:
+                now = time.monotonic()
+                for owner in self._owners:
+                    due = owner.deadline()
+                    if due is not None and due <= now and not self._closed:
+                        owner.tick()
+                dues = [due for owner in self._owners if (due := owner.deadline()) is not None]
+                self._due = min(dues, default=None)
+                timeout_s = None if self._due is None else max(0.0, self._due - time.monotonic())
+            self._woken.wait(timeout_s)
+            self._woken.clear()
+
+    def close(self) -> None:
+        """Stop the ticker. Whoever built the owners closes them afterwards."""
+        self._closed = True
+        self._woken.set()
+        ticker = self._ticker
+        if self._pid == os.getpid() and ticker not in (None, threading.current_thread()):
+            assert ticker is not None
+            ticker.join()

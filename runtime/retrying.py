@@ -1,0 +1,101 @@
+"""When a call that did not get its answer is asked again, and when it is given up. No I/O here.
+
+A request keeps its request id however often it is sent, and owners know the ids they have seen, so
+asking again is safe whatever became of the first try. What cannot be known after the deadline is
+said: ``Unavailable.outcome`` is "not_applied" only if no try can have reached an owner.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+
+from neverforget.actors.messages import Failure, Request
+from neverforget.storage.errors import (
+    NeverforgetError,
+    Overloaded,
+    Poisoned,
+    Unavailable,
+    from_wire,
+)
+
+PAUSE_S_MIN, PAUSE_S_MAX = 0.001, 0.1
+RETRIED = {"unavailable", "overloaded", "poisoned"}
+
+
+class Retrying:
+    """The tries of one request. ``deadline`` is on the monotonic clock."""
+
+    def __init__(
+        self,
+        request: Request,
+        deadline: float,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.request = request
+        self.deadline = deadline
+        self._monotonic = monotonic
+        self._unknown = False
+        self._tries = 0
+
+    def lost(self, error: BaseException, *, sent: bool) -> float:
+        """A connection failed; ``sent``: the request may have arrived. Seconds to pause before the
+        next try; raises Unavailable when there is no time for one.
+        """
+        self._unknown = self._unknown or sent
+        if self._monotonic() >= self.deadline:
+            raise self.too_late(f"no answer within the deadline ({error})") from error
+        return self._pause()
+
+    def refused(self, failure: Failure) -> float:
+        """The owner answered with an error. Seconds to pause before the next try; raises the error
+        when trying again cannot help, or not in time.
+        """
+        error = error_of(failure)
+        if failure.code not in RETRIED:
+            raise error
+        if isinstance(error, Poisoned) or getattr(error, "outcome", None) == "unknown":
+            self._unknown = True
+        if self._monotonic() >= self.deadline:
+            if isinstance(error, Overloaded | Poisoned):
+                raise error
+            raise self.too_late(error.message) from error
+        return self._pause()
+
+    def too_late(self, why: str) -> Unavailable:
+        """The error of a request whose time is up."""
+        outcome = "unknown" if self._unknown and self.mutates else "not_applied"
+        remedy = (
+            "; it may have been done: repeat the call with the same key"
+            if outcome == "unknown"
+            else "; nothing was done: call again later"
+        )
+        return Unavailable(why + remedy, outcome=outcome, request_id=self.request_id)
+
+    @property
+    def mutates(self) -> bool:
+        """Does the request change anything?"""
+        return hasattr(self.request, "producer")
+
+    @property
+    def request_id(self) -> str | None:
+        """The id under which owners remember a mutation, as text."""
+        producer = getattr(self.request, "producer", None)
+        if producer is None:
+            return None
+        return f"{producer:016x}-{getattr(self.request, 'producer_seq', 0)}"
+
+    def _pause(self) -> float:
+        # The first loss is most often an idle connection to an owner that restarted: try at once.
+        self._tries += 1
+        if self._tries == 1:
+            return 0.0
+        pause_s = min(PAUSE_S_MAX, PAUSE_S_MIN * 2.0 ** min(self._tries - 2, 10))
+        # A fleet that lost one owner must not come back in step.
+        return min(pause_s * random.uniform(0.5, 1.5), max(0.0, self.deadline - self._monotonic()))
+
+
+def error_of(failure: Failure) -> NeverforgetError:
+    """The error that a Failure stands for."""
+    return from_wire(failure.code, failure.message, failure.fields)

@@ -1,0 +1,203 @@
+"""``open`` and ``Store``, in the caller's thread."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from neverforget.runtime import engine
+from neverforget.runtime.address import StoreAddress
+from neverforget.runtime.channel import run
+from neverforget.runtime.config import Config
+from neverforget.runtime.engine import HostChoice
+from neverforget.runtime.operation import Operation
+from neverforget.runtime.scope import NamespaceLike, Scope, checked_name
+from neverforget.runtime.session import Session
+from neverforget.runtime.store_core import StoreCore, Timeframe, real_path, wanted_of
+from neverforget.runtime.values import (
+    AuditEntry,
+    Page,
+    SessionInfo,
+    Status,
+    VerifyReport,
+)
+from neverforget.storage.errors import InvalidArgument
+
+T = TypeVar("T")
+
+
+def open(
+    path: str | os.PathLike[str],
+    *,
+    host: HostChoice = "auto",
+    inline: bool = False,
+    wait: float = 30.0,
+    agent: str | None = None,
+    namespace: NamespaceLike = (),
+    config: Config | None = None,
+    **overrides: Any,
+) -> Store:
+    """Open the store in the directory ``path``, made if it does not exist.
+
+    Attaches to the process that hosts the store, without importing Ray. Where nobody does: hosts
+    it in this process if Ray is initialised here, else starts ``neverforget serve`` in the
+    background, which ends a minute after its last client. ``host="never"`` only attaches.
+    ``inline=True`` runs the store inside this process, without Ray; nobody else can use it then.
+    ``wait``: seconds to wait for a host. ``agent`` and ``namespace``: of the view that is returned.
+    Settings come from keywords (``sync="process"``), else from ``config``, else from the store.
+
+    Raises StoreLocked (another process has it inline, or hosts it and ``inline`` was asked for),
+    Unavailable (no host in time), InvalidArgument (a setting that this store has otherwise),
+    UnsupportedFormat (written by a newer version, or no store).
+    """
+    wanted = wanted_of(host, inline, wait, config, overrides)
+    scope = Scope().narrowed(namespace, agent=_agent(agent))
+    held, settings = engine.lease(real_path(path), wanted)
+    return Store(held, scope.configured(settings), settings)
+
+
+def _agent(agent: str | None) -> str | None:
+    return None if agent is None else checked_name(agent, "agent")
+
+
+class Store(StoreCore):
+    """A handle on a store, or a view of a part of it.
+
+    Threads may share it; a forked child may go on using it, unless it is inline. It pickles as its
+    address; unpickling attaches. Every method that asks an owner may raise ``Unavailable`` when
+    none answers within the deadline, and ``StoreClosed``.
+    """
+
+    def _run(self, operation: Operation[T]) -> T:
+        self._lease.check()
+        return run(operation, self._engine.channel, self._scope.deadline_s)
+
+    def scoped(
+        self,
+        *,
+        namespace: NamespaceLike | None = None,
+        agent: str | None = None,
+        deadline: float | None = None,
+    ) -> Store:
+        """A view: ``namespace`` is prepended to every relative one, and nothing outside it can be
+        seen or touched through it. ``agent`` appends and goes on the record; ``deadline``: seconds
+        that one request may take, retries included. Ends with this handle at the latest.
+        """
+        return Store(*self._narrowed(namespace, agent, deadline))
+
+    def session(
+        self, name: str, *, agent: str | None = None, namespace: NamespaceLike = ()
+    ) -> Session:
+        """The session called ``name``. No I/O: it begins to exist with its first turn."""
+        return Session(self._lease, self._scope, self._place(name, namespace), agent)
+
+    def sessions(
+        self,
+        *,
+        namespace: NamespaceLike | None = None,
+        prefix: str | None = None,
+        after: str | None = None,
+        limit: int = 100,
+    ) -> Page[SessionInfo]:
+        """Sessions at or below ``namespace`` whose names begin with ``prefix``, in the order of
+        (namespace, name).
+        """
+        return self._run(self._sessions(namespace, prefix, after, limit))
+
+    def namespaces(
+        self,
+        prefix: NamespaceLike = (),
+        *,
+        max_depth: int | None = None,
+        after: str | None = None,
+        limit: int = 100,
+    ) -> Page[tuple[str, ...]]:
+        """Namespaces that hold sessions, at or below ``prefix``, sorted; cut to ``max_depth``
+        elements, counted from this view.
+        """
+        return self._run(self._namespaces(prefix, max_depth, after, limit))
+
+    def audit(
+        self,
+        *,
+        operation: str | None = None,
+        by: str | None = None,
+        target: Session | None = None,
+        timeframe: Timeframe | None = None,
+        after: str | None = None,
+        limit: int = 100,
+    ) -> Page[AuditEntry]:
+        """What is on the record: "hide", "unhide", "fork", "erase" and "forget-refused" (a deletion
+        without confirmation), oldest first.
+
+        target: only what was done to this session. timeframe: a pair (start, stop) of aware
+        datetimes, half-open, None for an open side. ``next`` stays usable to poll from.
+        """
+        if target is not None and not isinstance(target, Session):
+            raise InvalidArgument(f"target is a {type(target).__name__}; pass a Session")
+        place = None if target is None else target._place
+        return self._run(self._audit(operation, by, place, timeframe, after, limit))
+
+    def status(self) -> Status:
+        """How host and owners stand, and what they hold."""
+        return self._run(self._status())
+
+    def settle(
+        self,
+        timeout: float | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Status:
+        """Wait until everything acknowledged so far is durable and every queue is empty.
+
+        timeout: seconds a partition may take, then Unavailable. progress: called with (partitions
+        done, all).
+        """
+        return self._run(self._settle(timeout, progress))
+
+    def verify(self) -> VerifyReport:
+        """Read everything, check every checksum, and list what is wrong. Takes as long as reading
+        the log does; appends and reads go on meanwhile.
+        """
+        return self._run(self._verify())
+
+    def backup(
+        self,
+        directory: str | os.PathLike[str],
+        progress: Callable[[int, int], None] | None = None,
+    ) -> None:
+        """Copy the store, each partition as it is durable when its turn comes, into a new or empty
+        directory on the host's node. The copy is itself a store, of the same id. It is synced to
+        disk when this returns; interrupted, it is no store yet. progress: called with (partitions
+        done, all).
+        """
+        self._run(self._backup(directory, progress))
+
+    def close(self) -> None:
+        """Let go of the store; this handle, its views and sessions raise StoreClosed from now on.
+
+        The last handle of an inline store drains and seals it; a host in this process ends with its
+        last handle, others go on. Nothing that was acknowledged depends on it. Idempotent.
+        """
+        self._lease.end()
+
+    def __enter__(self) -> Store:
+        self._lease.check()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def __reduce__(self) -> Any:
+        return _attach, (self._pickled(),)
+
+    def __copy__(self) -> Store:
+        self._lease.check()
+        return Store(engine.again(self._engine), self._scope, self._config)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Store:
+        return self.__copy__()
+
+
+def _attach(address: StoreAddress) -> Store:
+    return Store(*address.attach())

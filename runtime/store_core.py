@@ -1,0 +1,236 @@
+"""What ``Store`` and ``AsyncStore`` share: everything but waiting.
+
+A core holds a lease on the engine, the scope of the view, and its settings; it makes operations,
+which the one kind of store runs in the caller's thread and the other on its event loop.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from neverforget.runtime import store_operations
+from neverforget.runtime.address import StoreAddress
+from neverforget.runtime.arguments import checked_limit, whole
+from neverforget.runtime.config import STORE_TOML, Config, check_seconds, named
+from neverforget.runtime.engine import Engine, Lease, Wanted
+from neverforget.runtime.operation import Context, Operation, SessionPlace
+from neverforget.runtime.scope import NamespaceLike, Scope, checked_name, checked_text
+from neverforget.runtime.store_operations import Progress
+from neverforget.runtime.times import Moment
+from neverforget.runtime.values import (
+    AuditEntry,
+    Page,
+    SessionInfo,
+    Status,
+    VerifyReport,
+)
+from neverforget.storage.atomic_file import write_atomic
+from neverforget.storage.errors import InvalidArgument
+from neverforget.storage.filesystem import LocalFileSystem
+from neverforget.storage.identity import read_identity, write_identity
+
+Timeframe = tuple[Moment | None, Moment | None]
+NAMESPACE_DEPTH_MAX = 64
+
+
+class StoreCore:
+    """The parts of a store's handle that need no answer from an owner."""
+
+    def __init__(self, lease: Lease, scope: Scope, config: Config) -> None:
+        self._lease = lease
+        self._scope = scope
+        self._config = config
+
+    @property
+    def _engine(self) -> Engine:
+        return self._lease.engine
+
+    @property
+    def _context(self) -> Context:
+        return self._lease.engine.context
+
+    @property
+    def config(self) -> Config:
+        """Every effective setting; ``config.sources`` says where each came from."""
+        return self._config
+
+    @property
+    def address(self) -> str:
+        """What ``open`` needs to find this store again: its real path."""
+        return str(self._engine.path)
+
+    def __repr__(self) -> str:
+        scope = self._scope
+        parts = [repr(self.address)]
+        if scope.root:
+            parts.append(f"namespace={tuple(scope.root)!r}")
+        if scope.agent is not None:
+            parts.append(f"agent={scope.agent!r}")
+        if self._engine.inline:
+            parts.append("inline=True")
+        if self._lease.ended:
+            parts.append("closed")
+        return f"<{type(self).__name__} {', '.join(parts)}>"
+
+    def _narrowed(
+        self, namespace: NamespaceLike | None, agent: str | None, deadline: float | None
+    ) -> tuple[Lease, Scope, Config]:
+        """What a view is made of."""
+        self._lease.check()
+        changes: dict[str, Any] = {}
+        config = self._config
+        if agent is not None:
+            changes["agent"] = checked_name(agent, "agent")
+        if deadline is not None:
+            check_seconds("deadline", deadline)
+            changes["deadline_s"] = float(deadline)
+            config = config.replaced(deadline_s=float(deadline))
+        view = Lease(self._engine, self._lease)
+        return view, self._scope.narrowed(namespace, **changes), config
+
+    def _place(self, name: str, namespace: NamespaceLike) -> SessionPlace:
+        return SessionPlace(
+            self._scope.place(namespace),
+            checked_name(name, "a session's name"),
+            self._context.partitions,
+        )
+
+    def _pickled(self) -> StoreAddress:
+        """The address, or TypeError for an inline store."""
+        engine = self._engine
+        if engine.inline:
+            raise TypeError(
+                f"an inline store cannot be pickled: it lives in process {os.getpid()}; open "
+                f"{self.address} without inline=True, then handles travel as addresses"
+            )
+        return StoreAddress(str(engine.path), engine.store_id, self._scope)
+
+    # ---- operations ------------------------------------------------------------------------------
+
+    def _sessions(
+        self,
+        namespace: NamespaceLike | None,
+        prefix: str | None,
+        after: str | None,
+        limit: int,
+    ) -> Operation[Page[SessionInfo]]:
+        return store_operations.sessions(
+            self._context,
+            self._scope.filter(namespace),
+            None if prefix is None else checked_text(prefix, "prefix"),
+            _checked_cursor(after),
+            checked_limit(limit),
+        )
+
+    def _namespaces(
+        self,
+        prefix: NamespaceLike,
+        max_depth: int | None,
+        after: str | None,
+        limit: int,
+    ) -> Operation[Page[tuple[str, ...]]]:
+        if max_depth is not None:
+            max_depth = whole(max_depth, "max_depth", 1, NAMESPACE_DEPTH_MAX)
+            max_depth += len(self._scope.root)  # counted from where this view stands
+        return store_operations.namespaces(
+            self._context,
+            self._scope.place(prefix),
+            max_depth,
+            _checked_cursor(after),
+            checked_limit(limit),
+        )
+
+    def _audit(
+        self,
+        operation: str | None,
+        by: str | None,
+        target: SessionPlace | None,
+        timeframe: Timeframe | None,
+        after: str | None,
+        limit: int,
+    ) -> Operation[Page[AuditEntry]]:
+        return store_operations.audit(
+            self._context,
+            self._scope.root,
+            target,
+            None if operation is None else checked_text(operation, "operation"),
+            None if by is None else checked_text(by, "by"),
+            timeframe,
+            _checked_cursor(after),
+            checked_limit(limit),
+        )
+
+    def _status(self) -> Operation[Status]:
+        engine = self._engine
+        return store_operations.status(
+            self._context, engine.store_id, str(engine.path), not engine.inline
+        )
+
+    def _settle(self, timeout: float | None, progress: Progress | None) -> Operation[Status]:
+        if timeout is not None:
+            check_seconds("timeout", timeout)
+        yield from store_operations.settle(self._context, timeout, progress)
+        return (yield from self._status())
+
+    def _verify(self) -> Operation[VerifyReport]:
+        return store_operations.verify(self._context)
+
+    def _backup(
+        self, directory: str | os.PathLike[str], progress: Progress | None
+    ) -> Operation[None]:
+        target = Path(os.path.realpath(directory))
+        source = self._engine.path
+        _check_backup_place(target, source)
+        regions = target / "regions"
+        regions.mkdir(mode=0o700, parents=True, exist_ok=True)
+        yield from store_operations.backup(self._context, regions, progress)
+        # The identity comes last: a backup that was interrupted is no store.
+        fs = LocalFileSystem()
+        if (source / STORE_TOML).exists():
+            write_atomic(fs, target / STORE_TOML, (source / STORE_TOML).read_bytes())
+        fs.sync_directory(regions)
+        write_identity(fs, target, read_identity(fs, source))
+
+
+def _check_backup_place(target: Path, source: Path) -> None:
+    if target == source or source in target.parents:
+        raise InvalidArgument(f"{target} lies within the store itself; back up to another place")
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise InvalidArgument(f"{target} is not empty; back up to a new or an empty directory")
+
+
+def _checked_cursor(after: str | None) -> str | None:
+    if after is not None and not isinstance(after, str):
+        raise InvalidArgument(
+            f"after is a {type(after).__name__}; pass a page's .next, or leave it out"
+        )
+    return after
+
+
+def wanted_of(
+    host: Any, inline: bool, wait: float, config: Config | None, overrides: dict[str, Any]
+) -> Wanted:
+    """``open``'s arguments, checked."""
+    if host not in ("auto", "never"):
+        raise InvalidArgument(f'host is {host!r}; pass "auto" or "never"')
+    if not isinstance(inline, bool):
+        raise InvalidArgument(f"inline is {inline!r}; pass True or False")
+    check_seconds("wait", wait)
+    return Wanted(host, inline, float(wait), asked=named(config, overrides))
+
+
+def real_path(path: str | os.PathLike[str]) -> Path:
+    """The directory meant by ``path``, links resolved."""
+    text: object = os.fspath(path) if isinstance(path, os.PathLike) else path
+    if not isinstance(text, str):
+        raise InvalidArgument(f"path is a {type(path).__name__}; pass text or a pathlib.Path")
+    if not text:
+        raise InvalidArgument("path is empty; name the directory of the store")
+    if text.startswith("ray:"):
+        raise InvalidArgument(
+            f"{text!r} names a store on a Ray cluster, which this version cannot open; for a "
+            f"directory of that name write ./{text}"
+        )
+    return Path(os.path.realpath(text))
