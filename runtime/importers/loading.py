@@ -208,12 +208,11 @@ class Loader:
             return False
         if found.state in ("erased", "unreadable"):
             return True
-        if not _same(found, turn):
+        chat = self._session(target.namespace, target.name, turn.agent)
+        if not _same(found, turn, chat.agent):
             return False
         if turn.state == "hidden" and found.state == "ok" and not self._dry_run:
-            self._session(target.namespace, target.name).hide(
-                [turn.seq], reason="hidden in the import"
-            )
+            chat.hide([turn.seq], reason="hidden in the import")
         return True
 
     def _existing(self, target: Target, seq: int) -> Turn | None:
@@ -243,7 +242,8 @@ class Loader:
                 target.end = turn.seq + 1
             else:
                 self.existing += 1
-            if source.state == "hidden" and turn.state == "ok":
+            # What is answered for a known key is the turn as it was written, not how it stands now.
+            if source.state == "hidden" and chat.get(turn.seq).state == "ok":
                 hidden.append(turn.seq)
         if hidden:
             chat.hide(hidden, reason="hidden in the import")
@@ -283,8 +283,8 @@ def _runs(turns: list[SourceTurn]) -> Iterator[tuple[str | None, list[SourceTurn
         yield run[0].agent, run
 
 
-def _same(found: Turn, turn: SourceTurn) -> bool:
-    given = {"agent": turn.agent, **turn.fields}
+def _same(found: Turn, turn: SourceTurn, agent: str | None) -> bool:
+    given = {"agent": agent, **turn.fields}
     for name in COMPARED:
         ours, theirs = getattr(found, name) or None, given.get(name) or None
         if name == "content":

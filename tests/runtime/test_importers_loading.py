@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import neverforget as nf
-from neverforget.runtime.importers import import_file, load
+from neverforget.runtime.importers import ImportReport, import_file
 from neverforget.runtime.importers import loading as loading_module
 from neverforget.storage.errors import Unavailable
 from tests.runtime.conversation_files import chatgpt_conversation, locomo_sample, message_node
@@ -32,7 +32,7 @@ def said(store: nf.Store, session: str, **place: Any) -> list[Any]:
     return [turn.content for turn in store.session(session, **place)]
 
 
-def counts(report: nf.ImportReport) -> tuple[int, int, int]:
+def counts(report: ImportReport) -> tuple[int, int, int]:
     return report.appended, report.existing, report.refused
 
 
@@ -85,13 +85,12 @@ def test_an_import_that_was_interrupted_goes_on_where_it_stopped(
 
 def test_two_files_about_one_session_do_not_collide(store: nf.Store, tmp_path: Path) -> None:
     """Turns without keys are numbered by file; files that begin differently are different."""
-    first = lines(
-        tmp_path, {"content": "hi"}, {"content": "ok"}, name=["a", "..", "first.jsonl"][-1]
-    )
+    first = lines(tmp_path, {"content": "hi"}, {"content": "ok"}, name="first.jsonl")
     second = lines(tmp_path, {"content": "ok"}, {"content": "bye"}, name="second.jsonl")
     for path in (first, second, first, second):
-        load(store, path, format="jsonl", namespace="x")
+        import_file(store, path, namespace="x")
     assert said(store, "first", namespace="x") == ["hi", "ok"]
+    assert said(store, "second", namespace="x") == ["ok", "bye"]
     both = [
         lines(tmp_path, {"session": "s", "content": "hi"}, {"session": "s", "content": "ok"}),
         lines(tmp_path, {"session": "s", "content": "ok"}, name="other.jsonl"),
@@ -106,12 +105,7 @@ def test_a_turn_that_changed_in_the_file_is_reported_not_overwritten(
 ) -> None:
     before = [{"session": "s", "content": c} for c in ("one", "two", "three")]
     import_file(store, lines(tmp_path, *before))
-    after = [
-        before[0],
-        {"session": "s", "content": "TWO"},
-        before[2],
-        {"session": "s", "content": "4"},
-    ]
+    after = [{"session": "s", "content": c} for c in ("one", "TWO", "three", "4")]
     report = import_file(store, lines(tmp_path, *after))
     assert counts(report) == (1, 2, 1)
     assert [problem.line for problem in report.problems] == [2]
@@ -135,9 +129,8 @@ def test_one_turn_that_the_store_refuses_does_not_keep_its_neighbours_out(
 def test_agents_take_turns_in_the_order_of_the_file(store: nf.Store, tmp_path: Path) -> None:
     turns = [{"session": "s", "content": n, "agent": f"a{n % 2}"} for n in range(10)]
     import_file(store, lines(tmp_path, *turns))
-    assert [(t.content, t.agent) for t in store.session("s")] == [
-        (n, f"a{n % 2}") for n in range(10)
-    ]
+    found = [(t.content, t.agent) for t in store.session("s")]
+    assert found == [(n, f"a{n % 2}") for n in range(10)]
 
 
 def test_everything_lands_below_the_namespace(store: nf.Store, tmp_path: Path) -> None:
@@ -155,9 +148,7 @@ def test_a_dry_run_counts_and_writes_nothing(store: nf.Store, tmp_path: Path) ->
     assert said(store, "s") == [0, 1]
 
 
-def test_progress_runs_from_nothing_to_the_size_of_the_file(
-    store: nf.Store, tmp_path: Path
-) -> None:
+def test_progress_ends_at_the_size_of_the_file(store: nf.Store, tmp_path: Path) -> None:
     path = lines(tmp_path, *({"session": "s", "content": n} for n in range(50)))
     seen: list[tuple[int, int | None]] = []
     import_file(store, path, progress=lambda done, total: seen.append((done, total)))

@@ -1,4 +1,4 @@
-"""One turn as one line: everything a turn can hold comes back equal, and so does what others wrote."""
+"""One turn as one line: everything a turn can hold comes back equal."""
 
 from __future__ import annotations
 

@@ -1,0 +1,37 @@
+"""The demo as its user runs it: a Ray of its own, a fleet, a SIGKILL, and a check that holds."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.runtime.conversation_files import locomo_sample
+
+
+def demo(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "neverforget", "demo", "--seconds", "3", "--agents", "2"]
+    return subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=170)
+
+
+def test_the_demo_loses_nothing_and_leaves_nothing() -> None:
+    before = set(Path(tempfile.gettempdir()).glob("nf-demo-*"))
+    done = demo("--json")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["ok"] and told["faults"] == [] and told["failures"] == []
+    assert told["acknowledged"] >= 386
+    assert 0 < told["killed"]["back_in_s"] < 60
+    assert set(Path(tempfile.gettempdir()).glob("nf-demo-*")) == before
+
+
+def test_the_demo_runs_on_a_file_and_keeps_its_store_where_it_is_told(short_path: Path) -> None:
+    file = short_path / "locomo.json"
+    file.write_text(json.dumps([locomo_sample("s", sessions=4)]))
+    done = demo(str(file), "--store", str(short_path / "store"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "nothing was lost" in done.stdout
+    assert "Turn 3 of the talk number" in done.stdout
+    assert (short_path / "store" / "IDENTITY").exists()
