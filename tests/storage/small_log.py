@@ -68,18 +68,12 @@ def append(log: Log, *texts: str, session_id: int = 5, first_seq: int = 0) -> li
     start = log.reserve(len(batch))
     positions, offset = [], 0
     for index, record in enumerate(records):
+        at, seq = start + offset, first_seq + index
         flags = RecordFlag.BATCH_FIRST if index == 0 else RecordFlag(0)
         if index + 1 < len(records):
             flags |= RecordFlag.BATCH_MORE
-        log.stamp(
-            batch,
-            offset,
-            start + offset,
-            session_id=session_id,
-            seq=first_seq + index,
-            flags_or=flags,
-        )
-        positions.append(start + offset)
+        log.stamp(batch, offset, at, session_id=session_id, seq=seq, flags_or=flags)
+        positions.append(at)
         offset += len(record)
     log.stage(batch)
     return positions
@@ -157,9 +151,8 @@ def expect(
     if gone_from is not None:
         there = [r for r in there if r.body <= gone_from]
     mark = max([64, *(r.claim for r in there)])
-    invalid = [
-        r for r in there if r is bad_body or (gone_from is not None and r.body_end > gone_from)
-    ]
+    cut = PAGE if gone_from is None else gone_from
+    invalid = [r for r in there if r is bad_body or r.body_end > cut]
     data_end = max([64, *(r.end for r in there)])
     tail = max([64, *(r.end for r in there if r not in invalid)])
     quarantined: list[tuple[int, int]] = []

@@ -93,9 +93,9 @@ def outcome(log: Log, recovered: Recovered) -> tuple[object, ...]:
     findings."""
     torn = sum(f.bytes for f in recovered.findings if f.kind == "torn_tail")
     assert torn == recovered.torn_bytes
-    positions = {
-        p: ok for s in recovered.segments for p, ok in zip(s.positions.tolist(), s.body_ok)
-    }
+    positions: dict[int, bool] = {}
+    for part in recovered.segments:
+        positions |= dict(zip(part.positions.tolist(), part.body_ok.tolist()))
     assert log.tail == log.durable == recovered.tail
     return (
         sorted(f.kind for f in recovered.findings),
@@ -267,9 +267,7 @@ def test_with_side_files_every_flipped_byte_is_found_by_verify_and_never_read(ro
                 assert bytes(log.read(record.start)) == record.data
         findings = list(log.verify())
         at_header = [f for f in recovered.findings if f.kind == "corrupt_header"]
-        assert findings or (offset < 64 and at_header), (
-            f"byte {offset} is rotten and nobody says so"
-        )
+        assert findings or (offset < 64 and at_header), f"nobody says that byte {offset} is rotten"
         log.close()
         path.write_bytes(sound)
 

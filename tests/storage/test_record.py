@@ -47,15 +47,16 @@ SCOPE = session_scope(("team", "a"), "chat")
 
 
 def turn(content: Any = "hello", **fields: Any) -> bytes:
-    given = {
+    everything: dict[str, Any] = {
         "role": "user",
         "timestamp_us": 1_700_000_000_000_000,
         "token_count": 2,
         "producer": 0x1122334455667788,
         "producer_seq": 9,
         "key_scope": SCOPE,
+        **fields,
     }
-    return encode_turn(content=content, **(given | fields))
+    return encode_turn(content=content, **everything)
 
 
 def back(record: bytes) -> dict[int, Any]:
@@ -259,16 +260,10 @@ def test_what_the_caller_changes_afterwards_does_not_change_the_record() -> None
     assert back(record)[0] == {"a": [1]}
 
 
+any_text = st.text(alphabet=st.characters(codec=None))  # lone surrogates too
 plain = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False)
-    | st.text(alphabet=st.characters(codec=None))
-    | st.binary(),
-    lambda inner: (
-        st.lists(inner) | st.dictionaries(st.text(alphabet=st.characters(codec=None)), inner)
-    ),
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | any_text | st.binary(),
+    lambda inner: st.lists(inner) | st.dictionaries(any_text, inner),
     max_leaves=20,
 )
 
