@@ -267,7 +267,7 @@ def _print_turns(turns: Iterable[Turn] | Iterator[Turn], *, full: bool, as_json:
         return
     out = console()
     for turn in turns:
-        out.print(turn_view(turn, full=full))
+        out.print(turn_view(turn, full=full, wrap=out.is_terminal))
 
 
 def _length(chat: Session, *, or_fail: bool = True) -> int:

@@ -30,7 +30,7 @@ from neverforget.runtime.cli_store import (
 )
 
 if TYPE_CHECKING:
-    from neverforget.runtime.values import Finding, OwnerInfo, StoreStatus
+    from neverforget.runtime.values import Finding, OwnerInfo, Status
 
 STATE_COLOURS = {"serving": "green", "recovering": "yellow", "readonly": "yellow"}
 
@@ -114,7 +114,7 @@ def status(store: StoreArgument, as_json: JsonOption = False) -> None:
         raise typer.Exit(FAILED)
 
 
-def _print_status(found: StoreStatus) -> None:
+def _print_status(found: Status) -> None:
     out = console()
     host = found.host
     if host is None:

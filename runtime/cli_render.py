@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 CONTENT_CHARACTERS_MAX = 4_000
 ARGUMENT_CHARACTERS_MAX = 600
+INDENT = 7
 SPEAKER_COLOURS = ("cyan", "green", "magenta", "yellow", "blue", "bright_cyan", "bright_green")
 ROLE_COLOURS = {"system": "bright_black", "thought": "bright_black"}
 
@@ -98,8 +99,9 @@ def place(namespace: tuple[str, ...], session: str = "") -> str:
     return printable(" / ".join((*namespace, session) if session else namespace))
 
 
-def turn_view(turn: Turn, *, full: bool = False) -> RenderableType:
-    """One turn: a line that says who and when, then what was said."""
+def turn_view(turn: Turn, *, full: bool = False, wrap: bool = True) -> RenderableType:
+    """One turn: a line that says who and when, then what was said. ``wrap`` at the terminal's
+    width; where there is none, lines stay as long as they are."""
     speaker = turn.name or turn.agent or turn.role
     head = Text()
     head.append(f"{turn.seq:>5}  ", "bright_black")
@@ -111,7 +113,11 @@ def turn_view(turn: Turn, *, full: bool = False) -> RenderableType:
         head.append(f"  {turn.state}", "red" if turn.state == "unreadable" else "yellow")
     if turn.state in ("erased", "unreadable"):
         return head
-    return Group(head, Padding(content_view(turn.role, turn.content, full=full), (0, 0, 0, 7)))
+    content = content_view(turn.role, turn.content, full=full)
+    if wrap:
+        return Group(head, Padding(content, (0, 0, 0, INDENT), expand=False))
+    indented = [Text(" " * INDENT) + line for line in content.split("\n", allow_blank=True)]
+    return Text("\n").join([head, *indented])
 
 
 def _colour(speaker: str, role: str) -> str:

@@ -123,7 +123,7 @@ class Screen:
         title = Text(f"the end of {place(*outcome.tail_of)}", "bold")
         self._out.print(Rule(title, align="left", style="bright_black"))
         for turn in outcome.tail:
-            self._out.print(turn_view(turn))
+            self._out.print(turn_view(turn, wrap=self._out.is_terminal))
         self._out.print(Rule(style="bright_black"))
         self._out.print()
 

@@ -235,16 +235,16 @@ class Loader:
                 self._append(target, chat, [turn])
             return
         hidden: list[int] = []
-        for source, turn in zip(turns, written, strict=True):
-            if turn.seq >= target.end:
+        for source, there in zip(turns, written, strict=True):
+            if there.seq >= target.end:
                 self.appended += 1
                 self.contentless += source.state in ("erased", "unreadable")
-                target.end = turn.seq + 1
+                target.end = there.seq + 1
             else:
                 self.existing += 1
             # What is answered for a known key is the turn as it was written, not how it stands now.
-            if source.state == "hidden" and chat.get(turn.seq).state == "ok":
-                hidden.append(turn.seq)
+            if source.state == "hidden" and chat.get(there.seq).state == "ok":
+                hidden.append(there.seq)
         if hidden:
             chat.hide(hidden, reason="hidden in the import")
 

@@ -39,7 +39,7 @@ def problems_of(path: Path, **arguments: Any) -> list[tuple[int, str]]:
 
 def values(data: bytes, *, lines: bool = False, **arguments: Any) -> list[Any]:
     """Decoded values and the lines of problems."""
-    source = Source("f", "f", BufferedReader(BytesIO(data), buffer_size=16), lines)  # type: ignore[arg-type]
+    source = Source("f", "f", BufferedReader(BytesIO(data), buffer_size=16), lines)
     return [
         e.value if isinstance(e, Element) else e.line for e in read_elements(source, **arguments)
     ]
@@ -70,7 +70,7 @@ def test_values_are_read_one_after_the_other_not_all_at_once() -> None:
             return count
 
     data = json.dumps([{"n": n, "pad": "x" * 1000} for n in range(5000)]).encode()
-    source = Source("f", "f", BufferedReader(Counting(data)), False)  # type: ignore[arg-type]
+    source = Source("f", "f", BufferedReader(Counting(data)), False)
     first = next(iter(read_elements(source)))
     assert isinstance(first, Element)
     assert Counting.taken < len(data) / 2
@@ -278,7 +278,7 @@ def test_chat_messages_keep_calls_and_pair_results(tmp_path: Path) -> None:
     def call(name: str) -> dict[str, Any]:
         return {"id": name, "type": "function", "function": {"name": "f", "arguments": "{}"}}
 
-    messages = [
+    messages: list[dict[str, Any]] = [
         {"role": "developer", "content": "be brief"},
         {"role": "user", "content": [{"type": "text", "text": "hi"}], "name": "Ann"},
         {"role": "assistant", "content": None, "tool_calls": [call("c1")]},
