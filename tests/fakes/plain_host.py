@@ -1,0 +1,134 @@
+"""A host without Ray: the real lock, sockets, owners and ENDPOINT, here or in a process of its own.
+
+Everything a client meets is the product's own code; only the actors' processes are missing. Run as
+a program with a path it serves until its standard input ends, or until it is killed.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from neverforget.actors.messages import OwnerView
+from neverforget.actors.partition import Partition
+from neverforget.actors.region_life import PartitionSpec
+from neverforget.actors.server import SocketServer
+from neverforget.runtime.config import Config, host_settings
+from neverforget.runtime.control import HostService
+from neverforget.runtime.endpoint import (
+    HOST_SOCKET,
+    Endpoint,
+    remove_endpoint,
+    socket_folder,
+    write_endpoint,
+)
+from neverforget.runtime.store_directory import prepare
+from neverforget.storage.directory_lock import DirectoryLock, boot_id, this_process
+from neverforget.storage.filesystem import LocalFileSystem
+
+
+class PlainHost:
+    """Hosts the store at ``path`` from construction to ``close``."""
+
+    def __init__(self, path: Path, config: Config | None = None) -> None:
+        path.mkdir(parents=True, exist_ok=True)
+        self._lock = DirectoryLock.acquire(path, role="serve")
+        self.store = prepare(LocalFileSystem(), path, config or Config())
+        self._folder = socket_folder(self.store.path, self.store.store_id)
+        self._owners: dict[int, tuple[Partition, SocketServer]] = {}
+        for number in range(self.store.config.partitions):
+            self.start_owner(number)
+        service = HostService(
+            self.store.store_id,
+            role="serve",
+            ray_address=None,
+            owners=self._views,
+            linger_s=None,
+            on_idle=lambda: None,
+        )
+        self._control = SocketServer(
+            self._folder / HOST_SOCKET, service, store_id=self.store.store_id
+        )
+        self._control.start("plain-host")
+        self.endpoint = Endpoint(
+            store_id=self.store.store_id,
+            kind="serve",
+            process=this_process(),
+            boot=boot_id(),
+            node=os.uname().nodename,
+            started_at=time.time_ns() // 1000,
+            control=str(self._control.path),
+            sockets=tuple(self._socket(n) for n in sorted(self._owners)),
+            settings=host_settings(self.store.config),
+        )
+        write_endpoint(self.store.path, self.endpoint)
+
+    def start_owner(self, number: int) -> None:
+        """Open a partition and serve it, as a restarted actor does."""
+        partition = Partition(
+            PartitionSpec(
+                directory=str(self.store.region(number)),
+                store_id=self.store.store_id,
+                partition=number,
+                role="application",
+                reply_bytes_max=self.store.config.reply_bytes_max,
+                segment_bytes=self.store.config.segment_bytes,
+            )
+        )
+        server = SocketServer(Path(self._socket(number)), partition, store_id=self.store.store_id)
+        partition.open()
+        server.start(f"plain-p{number}")
+        self._owners[number] = partition, server
+
+    def stop_owner(self, number: int) -> None:
+        """End a partition; its socket is gone."""
+        partition, server = self._owners.pop(number)
+        server.stop()
+        partition.close()
+
+    def close(self) -> None:
+        """End everything, as an orderly host does."""
+        remove_endpoint(self.store.path, this_process())
+        for number in list(self._owners):
+            self.stop_owner(number)
+        self._control.stop()
+        self._lock.release()
+
+    def _socket(self, number: int) -> str:
+        return str(self._folder / f"p{number}.sock")
+
+    def _views(self) -> list[OwnerView]:
+        return [
+            OwnerView(
+                f"p{n}", os.getpid(), os.uname().nodename, partition.state, 0, self._socket(n), 0
+            )
+            for n, (partition, _) in sorted(self._owners.items())
+        ]
+
+
+def spawn(path: Path) -> subprocess.Popen[bytes]:
+    """A host in a process of its own; returns when it serves. Close its stdin to end it."""
+    process = subprocess.Popen(
+        [sys.executable, __file__, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"serving\n"
+    return process
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """End a spawned host in order, or reap a dead one."""
+    assert process.stdin is not None and process.stdout is not None
+    process.stdin.close()
+    process.wait(timeout=30)
+    process.stdout.close()
+
+
+if __name__ == "__main__":
+    host = PlainHost(Path(sys.argv[1]))
+    print("serving", flush=True)
+    sys.stdin.buffer.read()
+    host.close()
