@@ -12,9 +12,16 @@ from neverforget.runtime.channel import run
 from neverforget.runtime.config import Config
 from neverforget.runtime.engine import HostChoice
 from neverforget.runtime.operation import Operation
-from neverforget.runtime.scope import NamespaceLike, Scope, checked_name
+from neverforget.runtime.scope import NamespaceLike, Scope
 from neverforget.runtime.session import Session
-from neverforget.runtime.store_core import StoreCore, Timeframe, real_path, wanted_of
+from neverforget.runtime.store_core import (
+    StoreCore,
+    Timeframe,
+    checked_agent,
+    checked_target,
+    real_path,
+    wanted_of,
+)
 from neverforget.runtime.values import (
     AuditEntry,
     Page,
@@ -22,7 +29,6 @@ from neverforget.runtime.values import (
     Status,
     VerifyReport,
 )
-from neverforget.storage.errors import InvalidArgument
 
 T = TypeVar("T")
 
@@ -52,13 +58,9 @@ def open(
     UnsupportedFormat (written by a newer version, or no store).
     """
     wanted = wanted_of(host, inline, wait, config, overrides)
-    scope = Scope().narrowed(namespace, agent=_agent(agent))
+    scope = Scope().narrowed(namespace, agent=checked_agent(agent))
     held, settings = engine.lease(real_path(path), wanted)
     return Store(held, scope.configured(settings), settings)
-
-
-def _agent(agent: str | None) -> str | None:
-    return None if agent is None else checked_name(agent, "agent")
 
 
 class Store(StoreCore):
@@ -134,9 +136,7 @@ class Store(StoreCore):
         target: only what was done to this session. timeframe: a pair (start, stop) of aware
         datetimes, half-open, None for an open side. ``next`` stays usable to poll from.
         """
-        if target is not None and not isinstance(target, Session):
-            raise InvalidArgument(f"target is a {type(target).__name__}; pass a Session")
-        place = None if target is None else target._place
+        place = checked_target(target)
         return self._run(self._audit(operation, by, place, timeframe, after, limit))
 
     def status(self) -> Status:

@@ -17,6 +17,7 @@ from neverforget.runtime.config import STORE_TOML, Config, check_seconds, named
 from neverforget.runtime.engine import Engine, Lease, Wanted
 from neverforget.runtime.operation import Context, Operation, SessionPlace
 from neverforget.runtime.scope import NamespaceLike, Scope, checked_name, checked_text
+from neverforget.runtime.session_core import SessionCore
 from neverforget.runtime.store_operations import Progress
 from neverforget.runtime.times import Moment
 from neverforget.runtime.values import (
@@ -207,6 +208,18 @@ def _checked_cursor(after: str | None) -> str | None:
             f"after is a {type(after).__name__}; pass a page's .next, or leave it out"
         )
     return after
+
+
+def checked_agent(agent: str | None) -> str | None:
+    """An agent's name, or None."""
+    return None if agent is None else checked_name(agent, "agent")
+
+
+def checked_target(target: SessionCore | None) -> SessionPlace | None:
+    """The place of a session given as an argument."""
+    if target is not None and not isinstance(target, SessionCore):
+        raise InvalidArgument(f"target is a {type(target).__name__}; pass a Session")
+    return None if target is None else target._place
 
 
 def wanted_of(

@@ -1,0 +1,166 @@
+"""``aio.open`` and ``AsyncStore``, on the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from neverforget.runtime import engine
+from neverforget.runtime.address import StoreAddress
+from neverforget.runtime.async_channel import run
+from neverforget.runtime.async_session import AsyncSession
+from neverforget.runtime.config import Config
+from neverforget.runtime.engine import HostChoice
+from neverforget.runtime.operation import Operation
+from neverforget.runtime.scope import NamespaceLike, Scope
+from neverforget.runtime.session_core import SessionCore
+from neverforget.runtime.store_core import (
+    StoreCore,
+    Timeframe,
+    checked_agent,
+    checked_target,
+    real_path,
+    wanted_of,
+)
+from neverforget.runtime.values import AuditEntry, Page, SessionInfo, Status, VerifyReport
+
+T = TypeVar("T")
+
+
+async def open(
+    path: str | os.PathLike[str],
+    *,
+    host: HostChoice = "auto",
+    inline: bool = False,
+    wait: float = 30.0,
+    agent: str | None = None,
+    namespace: NamespaceLike = (),
+    config: Config | None = None,
+    **overrides: Any,
+) -> AsyncStore:
+    """As ``neverforget.open``. Finding or starting a host is done in a worker thread; calls over
+    sockets then use none. An inline store's calls run in worker threads.
+    """
+    wanted = wanted_of(host, inline, wait, config, overrides)
+    scope = Scope().narrowed(namespace, agent=checked_agent(agent))
+    real = real_path(path)
+    found = engine.lease_if_open(real, wanted)
+    if found is None:
+        found = await asyncio.to_thread(engine.lease, real, wanted)
+    held, settings = found
+    return AsyncStore(held, scope.configured(settings), settings)
+
+
+class AsyncStore(StoreCore):
+    """``Store`` for event loops: the same names and arguments, every call that asks an owner a
+    coroutine. ``session`` and ``scoped`` stay plain. Tasks may share it, of several loops too.
+    """
+
+    async def _run(self, operation: Operation[T]) -> T:
+        return await run(operation, self._lease.channel_here(), self._scope.deadline_s)
+
+    def scoped(
+        self,
+        *,
+        namespace: NamespaceLike | None = None,
+        agent: str | None = None,
+        deadline: float | None = None,
+    ) -> AsyncStore:
+        """As ``Store.scoped``."""
+        return AsyncStore(*self._narrowed(namespace, agent, deadline))
+
+    def session(
+        self, name: str, *, agent: str | None = None, namespace: NamespaceLike = ()
+    ) -> AsyncSession:
+        """As ``Store.session``. No I/O."""
+        return AsyncSession(self._lease, self._scope, self._place(name, namespace), agent)
+
+    async def sessions(
+        self,
+        *,
+        namespace: NamespaceLike | None = None,
+        prefix: str | None = None,
+        after: str | None = None,
+        limit: int = 100,
+    ) -> Page[SessionInfo]:
+        """As ``Store.sessions``."""
+        return await self._run(self._sessions(namespace, prefix, after, limit))
+
+    async def namespaces(
+        self,
+        prefix: NamespaceLike = (),
+        *,
+        max_depth: int | None = None,
+        after: str | None = None,
+        limit: int = 100,
+    ) -> Page[tuple[str, ...]]:
+        """As ``Store.namespaces``."""
+        return await self._run(self._namespaces(prefix, max_depth, after, limit))
+
+    async def audit(
+        self,
+        *,
+        operation: str | None = None,
+        by: str | None = None,
+        target: SessionCore | None = None,
+        timeframe: Timeframe | None = None,
+        after: str | None = None,
+        limit: int = 100,
+    ) -> Page[AuditEntry]:
+        """As ``Store.audit``; ``target`` is a session, of either kind."""
+        place = checked_target(target)
+        return await self._run(self._audit(operation, by, place, timeframe, after, limit))
+
+    async def status(self) -> Status:
+        """As ``Store.status``."""
+        return await self._run(self._status())
+
+    async def settle(
+        self,
+        timeout: float | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Status:
+        """As ``Store.settle``."""
+        return await self._run(self._settle(timeout, progress))
+
+    async def verify(self) -> VerifyReport:
+        """As ``Store.verify``."""
+        return await self._run(self._verify())
+
+    async def backup(
+        self,
+        directory: str | os.PathLike[str],
+        progress: Callable[[int, int], None] | None = None,
+    ) -> None:
+        """As ``Store.backup``; the copy is synced to disk when this returns."""
+        await self._run(self._backup(directory, progress))
+
+    async def close(self) -> None:
+        """As ``Store.close``."""
+        if self._engine.inline:
+            await asyncio.to_thread(self._lease.end)  # it may be the last: draining and sealing
+        else:
+            self._lease.end()
+
+    async def __aenter__(self) -> AsyncStore:
+        self._lease.check()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+    def __reduce__(self) -> Any:
+        return _attach, (self._pickled(),)
+
+    def __copy__(self) -> AsyncStore:
+        self._lease.check()
+        return AsyncStore(engine.again(self._engine), self._scope, self._config)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> AsyncStore:
+        return self.__copy__()
+
+
+def _attach(address: StoreAddress) -> AsyncStore:
+    return AsyncStore(*address.attach())

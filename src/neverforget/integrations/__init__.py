@@ -1,0 +1,1 @@
+"""Adapters to agent frameworks, one module each; none in this version."""
