@@ -32,13 +32,22 @@ app = typer.Typer(
 )
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(version("neverforget"))
+        raise typer.Exit
+
+
 @app.callback()
 def options(
     traceback: Annotated[
         bool, typer.Option(TRACEBACK, help="Show where an error came from, for a bug report.")
     ] = False,
     show_version: Annotated[
-        bool, typer.Option("--version", help="Print the version and exit.")
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
     ] = False,
 ) -> None:
     """Durable memory for fleets of AI agents: conversations that survive whatever their process
@@ -47,9 +56,6 @@ def options(
     STORE is a directory; every command but [bold]serve[/] and [bold]demo[/] attaches to the process
     that hosts it, or opens it by itself where nobody does.
     """
-    if show_version:
-        print(version("neverforget"))
-        raise typer.Exit
 
 
 for module in (cli_operation, cli_conversation, cli_transfer, cli_demo):

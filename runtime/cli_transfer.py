@@ -141,7 +141,7 @@ def export(
     rows = {"sessions": f"{report.sessions:,}", "turns": f"{report.turns:,}"}
     if report.contentless:
         rows["without content"] = f"{report.contentless:,} (erased or unreadable)"
-    rows["written"] = f"{output} ({size(report.bytes)})"
+    rows["written"] = f"{output} ({size(Path(output).stat().st_size)})"
     console().print(pairs("", rows))
 
 

@@ -105,9 +105,7 @@ def test_the_outcome_fails_without_a_kill_that_was_survived(store: nf.Store) -> 
     outcome = Outcome(folder="x", notes=talked(store), verified=store.verify())
     outcome.verdict = checked(store, outcome.notes)
     assert not outcome.ok
-    outcome.kill = Kill(
-        partition=0, pid=1, turns=5, at=0.0, gone_at=0.0, after_s=1.0, back_in_s=0.5
-    )
+    outcome.kill = survived()
     assert outcome.ok
     assert outcome_json(outcome)["killed"] == {"partition": 0, "pid": 1, "back_in_s": 0.5}
     assert latencies(outcome)["append, on disk"]["calls"] == outcome.verdict.acknowledged
@@ -116,9 +114,7 @@ def test_the_outcome_fails_without_a_kill_that_was_survived(store: nf.Store) -> 
 def test_the_screen_shows_the_numbers_and_a_tail_to_read(store: nf.Store) -> None:
     outcome = Outcome(folder="x", notes=talked(store), verified=store.verify())
     outcome.verdict = checked(store, outcome.notes)
-    outcome.kill = Kill(
-        partition=0, pid=1, turns=5, at=0.0, gone_at=0.0, after_s=1.0, back_in_s=0.5
-    )
+    outcome.kill = survived()
     outcome.kill.owner = store.status().owners[0]
     outcome.tail_of = ((), "retro")
     outcome.tail = store.session("retro").tail(5)
@@ -131,7 +127,7 @@ def test_the_screen_shows_the_numbers_and_a_tail_to_read(store: nf.Store) -> Non
     screen.came_back(outcome.kill)
     screen.result(outcome, kept=False)
     text = out.getvalue()
-    for expected in ("kill -9 1", "0.50 s", "p99", "Have a good weekend", "nothing was lost"):
+    for expected in ("kill -9 1", "0.50 s", "p99", "Wait for the children.", "nothing was lost"):
         assert expected in text
     outcome.verdict.faults.append("something is lost")
     screen.result(outcome, kept=True)

@@ -155,7 +155,7 @@ def test_erased_turns_say_so_and_keep_their_place(tmp_path: Path) -> None:
         export(old, before)
         chat.erase([1], confirm=nf.CONFIRMED)
         export(old, tmp_path / "all.jsonl")
-        exported = [json.loads(line) for line in (tmp_path / "all.jsonl").open()]
+        exported = [json.loads(line) for line in (tmp_path / "all.jsonl").read_bytes().splitlines()]
         assert [line.get("state") for line in exported] == [None, "erased", None]
         assert "secret" not in (tmp_path / "all.jsonl").read_text()
 
