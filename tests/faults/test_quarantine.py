@@ -37,6 +37,10 @@ def flipped(directory: Path) -> None:
     path.write_bytes(data)
 
 
+def rotten_epoch(directory: Path) -> None:
+    (directory / "EPOCH").write_bytes(b"\x01" * 8192)
+
+
 DAMAGES: dict[str, Callable[[Path], None]] = {
     "directory missing": shutil.rmtree,
     "directory empty, as an unmounted disk leaves it": emptied,
@@ -46,7 +50,7 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
     "another partition": lambda d: another(d, STORE_ID, 1),
     "log missing": lambda d: shutil.rmtree(d / "log"),
     "log emptied": lambda d: emptied(d / "log"),
-    "epoch rotten": lambda d: (d / "EPOCH").write_bytes(b"\x01" * 8192),
+    "epoch rotten": rotten_epoch,
 }
 
 

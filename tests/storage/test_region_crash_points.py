@@ -31,8 +31,8 @@ LIMIT = 10_000
 
 @dataclass
 class Client:
-    """``seqs``: what it was told, by (session, request, turn). ``done``: requests answered so far; the
-    next may be there or not. ``erasing``: asked for, whether or not answered.
+    """``seqs``: what it was told, by (session, request, turn). ``done``: requests answered so far;
+    the next may be there or not. ``erasing``: asked for, whether or not answered.
     """
 
     seqs: dict[tuple[str, int, int], int] = field(default_factory=dict)
