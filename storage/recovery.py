@@ -149,7 +149,9 @@ class Recovery:
         side = self._side_file(segment)
         claimed = 0
         if side is not None and side.stop - base > length:
-            claimed, side = side.stop, None  # its headers are known, their bytes are gone
+            claimed = side.stop  # its headers are known, their bytes are gone
+            side.close()
+            side = None
         start = side.stop - base if side is not None else SEGMENT_HEADER_BYTES
         view, unreadable = segment.whole(start)
         for offset, n_bytes in unreadable:
@@ -176,7 +178,9 @@ class Recovery:
                 heads = np.concatenate((side.heads, heads))
                 positions = np.concatenate((side.positions, positions))
                 body_ok = np.concatenate((side.body_ok, body_ok))
-                claimed, side = side.stop, None  # it covers a part only: a new one will be made
+                claimed = side.stop  # it covers a part only: a new one will be made
+                side.close()
+                side = None
             else:
                 heads, positions, body_ok = side.heads, side.positions, side.body_ok
         return Part(

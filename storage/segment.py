@@ -148,12 +148,14 @@ def read_whole_by_pread(
             continue
         except OSError:
             pass  # one page of this piece is bad: find out which, the rest is good
-        for page in range(at, at + size, PAGE_BYTES):
-            n_bytes = min(PAGE_BYTES, at + size - page)
+        page = at
+        while page < at + size:
+            n_bytes = min(PAGE_BYTES - page % PAGE_BYTES, at + size - page)
             try:
                 buffer[page : page + n_bytes] = file.pread(n_bytes, page)
             except OSError:
                 unreadable.append((page, n_bytes))
+            page += n_bytes
     return buffer, unreadable
 
 

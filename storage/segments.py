@@ -15,9 +15,8 @@ from crc32c import crc32c
 from neverforget.storage.errors import Corrupt
 from neverforget.storage.format import HEADER, HEADER_BYTES, MAGIC
 from neverforget.storage.record import header_seed
-from neverforget.storage.segment import Segment
+from neverforget.storage.segment import PAGE_BYTES, Segment
 
-_FIRST_READ_BYTES = 4096
 _PADDING = [bytes(n) for n in range(8)]
 
 HeaderFields = tuple[int, ...]
@@ -76,7 +75,9 @@ class Segments:
         if segment.view is not None:
             view, at = segment.view, offset
         else:
-            view, at = segment.slice(offset, _FIRST_READ_BYTES), 0
+            # To the end of the page, most likely all of it; a bad page behind it is not asked for.
+            to_page_end = PAGE_BYTES - offset % PAGE_BYTES
+            view, at = segment.slice(offset, max(HEADER_BYTES, to_page_end)), 0
         header = check_header(view, at, position, self._seed)
         if header is None:
             raise self._corrupt(segment, offset, HEADER_BYTES, "header")
