@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import io
+import logging
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
 from typing import Annotated
 
 import typer
 
-from neverforget.runtime.cli_render import console, print_json
+from neverforget.runtime.cli_render import console, errors, print_json, printable
 from neverforget.runtime.cli_store import FAILED, JsonOption, command
 
 
@@ -49,12 +55,35 @@ def demo(
     from neverforget.runtime.demo.running import run_demo
     from neverforget.runtime.demo.showing import Screen, Silence, outcome_json
 
+    # As SIGINT does: the temporary store is removed, and Ray is stopped, on the way out.
+    signal.signal(signal.SIGTERM, _leave)
+    screen = Screen(console())
+    audience = Silence() if as_json else screen
+    with _quiet() as remarks:
+        outcome = run_demo(file, audience, folder=store, agents=agents, seconds=seconds)
     if as_json:
-        outcome = run_demo(file, Silence(), folder=store, agents=agents, seconds=seconds)
         print_json(outcome_json(outcome))
     else:
-        screen = Screen(console())
-        outcome = run_demo(file, screen, folder=store, agents=agents, seconds=seconds)
         screen.result(outcome, kept=store is not None)
     if not outcome.ok:
+        errors().print(printable(remarks.getvalue()), markup=False, style="bright_black")
         raise typer.Exit(FAILED)
+
+
+def _leave(number: int, frame: object) -> None:
+    sys.exit(128 + number)
+
+
+@contextmanager
+def _quiet() -> Iterator[io.StringIO]:
+    """Ray remarks on standard output that a worker has died, and the host logs that it is back:
+    both are the point of the demo, which tells them itself. Gives what was said."""
+    remarks = io.StringIO()
+    handler = logging.StreamHandler(remarks)
+    log = logging.getLogger("neverforget")
+    log.addHandler(handler)
+    try:
+        with redirect_stdout(remarks):
+            yield remarks
+    finally:
+        log.removeHandler(handler)

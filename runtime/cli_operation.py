@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from contextlib import redirect_stdout
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
@@ -77,8 +78,8 @@ def serve(
 
     def ready(endpoint: Endpoint) -> None:
         if as_json:
-            print_json({"ready": True, "path": str(path), **msgspec.to_builtins(endpoint)})
-            sys.stdout.flush()
+            print_json({"ready": True, "path": str(path), **msgspec.to_builtins(endpoint)}, out)
+            out.flush()
         else:
             until = "interrupted" if linger is None else f"{linger:g} s without clients"
             partitions, pid = len(endpoint.sockets), endpoint.process.pid
@@ -86,7 +87,10 @@ def serve(
             errors().print(text, markup=False)
 
     config = named(None, settings(set_ or []))
-    code = serve_store(path, linger=linger, config=config, ready=ready)
+    # Ray remarks on standard output when a worker dies; that is kept for data.
+    out = sys.stdout
+    with redirect_stdout(sys.stderr):
+        code = serve_store(path, linger=linger, config=config, ready=ready)
     if code:
         raise typer.Exit(code)
 

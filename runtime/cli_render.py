@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
@@ -58,19 +58,17 @@ def _escaped(found: re.Match[str]) -> str:
 
 def console() -> Console:
     """Standard output. Not a terminal: no colour, and lines as long as they are."""
-    return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+    return Console(file=sys.stdout, highlight=False, soft_wrap=not sys.stdout.isatty())
 
 
 def errors() -> Console:
     return Console(stderr=True, highlight=False, soft_wrap=True)
 
 
-def print_json(value: Any) -> None:
+def print_json(value: Any, out: TextIO | None = None) -> None:
     """One document on one line; lone surrogates as escapes, so that any reader takes it."""
-    sys.stdout.write(
-        json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace").decode()
-    )
-    sys.stdout.write("\n")
+    text = json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace").decode()
+    (out or sys.stdout).write(text + "\n")
 
 
 def write_stdout(data: bytes) -> None:

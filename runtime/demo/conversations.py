@@ -10,7 +10,7 @@ from typing import Any
 from neverforget.runtime.importers import Problem, SourceTurn, parse_file
 from neverforget.storage.errors import InvalidArgument
 
-TURNS_MAX = 50_000
+TURNS_MAX = 20_000
 SAMPLE = "ferries.jsonl"
 
 

@@ -57,6 +57,7 @@ class Outcome:
     conversations: int = 0
     lines: int = 0
     cut: bool = False
+    talked_s: float = 0.0
     kill: Kill | None = None
     notes: list[Notes] = field(default_factory=list)
     verdict: Verdict = field(default_factory=Verdict)
@@ -168,6 +169,7 @@ def _talk(
             audience.killed(outcome.kill)
         if elapsed > seconds + PATIENCE_S:
             group.call("stop", timeout_s=PATIENCE_S)
+    outcome.talked_s = time.monotonic() - began
     outcome.notes = group.results(timeout_s=PATIENCE_S)
     if outcome.kill is not None:
         _say_when_it_came_back(outcome.kill, outcome.notes, store)

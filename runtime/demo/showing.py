@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.rule import Rule
@@ -46,7 +46,7 @@ class Screen:
     def step(self, doing: str, done: str) -> Iterator[None]:
         began = time.monotonic()
         if self._out.is_terminal:
-            with Live(Spinner("dots", doing), console=self._out, transient=True):
+            with self._moving(Spinner("dots", doing)):
                 yield
         else:
             yield
@@ -56,7 +56,7 @@ class Screen:
         if not self._out.is_terminal:
             return
         if self._live is None:
-            self._live = Live(console=self._out, transient=True, auto_refresh=False)
+            self._live = self._moving(Text())
             self._live.start()
         row = Table.grid(padding=(0, 1))
         row.add_row(
@@ -66,6 +66,11 @@ class Screen:
             Text(f"{turns:,} turns acknowledged", "bold"),
         )
         self._live.update(row, refresh=True)
+
+    def _moving(self, what: RenderableType) -> Live:
+        return Live(
+            what, console=self._out, transient=True, redirect_stdout=False, redirect_stderr=False
+        )
 
     def killed(self, kill: Kill) -> None:
         self._line(
@@ -108,6 +113,10 @@ class Screen:
     def result(self, outcome: Outcome, *, kept: bool) -> None:
         self._out.print()
         self._out.print(_latencies(outcome))
+        if outcome.talked_s:
+            rate = outcome.verdict.acknowledged / outcome.talked_s
+            text = f"{rate:,.0f} turns a second, each on the disk before it was acknowledged"
+            self._out.print(Text(text, "bright_black"))
         self._out.print()
         self._tail(outcome)
         self._verdict(outcome)
@@ -224,6 +233,7 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
         "agents": outcome.agents,
         "conversations": outcome.conversations,
         "acknowledged": outcome.verdict.acknowledged,
+        "talked_s": outcome.talked_s,
         "sessions": outcome.verdict.sessions,
         "unacknowledged": outcome.verdict.unacknowledged,
         "faults": outcome.verdict.faults,
