@@ -85,8 +85,8 @@ class PartitionActor:
         except msgspec.MsgspecError as error:
             return encoder.encode(failure(0, InvalidArgument(f"not a request: {error}")))
         if self._server is None or self._fault is not None:
-            error = Unavailable(f"the owner cannot serve: {self._fault}", outcome="not_applied")
-            return encoder.encode(failure(request.id, error))
+            broken = Unavailable(f"the owner cannot serve: {self._fault}", outcome="not_applied")
+            return encoder.encode(failure(request.id, broken))
         if self._calls >= CALLS_MAX:
             return encoder.encode(failure(request.id, Overloaded("too many calls at once")))
         self._calls += 1

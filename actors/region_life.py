@@ -18,7 +18,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -31,16 +31,17 @@ from neverforget.storage.errors import (
     OutOfSpace,
     Poisoned,
     StoreLocked,
-    Unavailable,
     UnsupportedFormat,
 )
 from neverforget.storage.filesystem import FileSystem
-from neverforget.storage.region import Region, RegionOptions
+from neverforget.storage.region import Region
+from neverforget.storage.region_options import RegionOptions
 
 log = logging.getLogger(__name__)
 State = Literal["recovering", "serving", "readonly", "quarantined"]
 
-_RETRY_S_MIN, _RETRY_S_MAX = 0.1, 10.0
+_RETRY_S_MIN, _RETRY_S_MAX = 0.1, 30.0
+_LOOK_S = 0.5
 _LOCK_WAIT_S = 2.0
 
 
@@ -61,19 +62,33 @@ class PartitionSpec(msgspec.Struct, frozen=True):
     noop_after_ms: int = 200
 
 
+class _Outcome(NamedTuple):
+    """Of an opening. With both: the region is read-only, because of ``error``."""
+
+    region: Region | None
+    error: Exception | None
+
+
 class RegionLife:
     def __init__(
-        self, spec: PartitionSpec, fs: FileSystem, clock: Clock, wake: Callable[[], None]
+        self,
+        spec: PartitionSpec,
+        fs: FileSystem,
+        clock: Clock,
+        wake: Callable[[], None],
+        lock: bool,
     ) -> None:
         self.region: Region | None = None  # there in "serving" and, where it could be, "readonly"
         self.state: State = "recovering"
         self.reason: str | None = None
         self.error: NeverforgetError | None = None  # why it is not serving
+        self.epoch = 0
         self._spec = spec
         self._fs = fs
         self._clock = clock
         self._wake = wake
-        self._outcome: Region | Exception | None = None
+        self._lock = lock
+        self._outcome: _Outcome | None = None
         self._opener: threading.Thread | None = None
         self._retry_at: float | None = None
         self._retry_s = _RETRY_S_MIN
@@ -91,6 +106,8 @@ class RegionLife:
     def deadline(self) -> float | None:
         if self._outcome is not None:
             return 0.0
+        if self._opener is not None:
+            return self._clock.monotonic() + _LOOK_S  # in case a transport misses the wake-up
         return self._retry_at
 
     def tick(self) -> bool:
@@ -103,36 +120,45 @@ class RegionLife:
             return True
         if self._retry_at is not None and self._retry_at <= self._clock.monotonic():
             self._retry_at = None
-            self._start(None)
+            self._reopen()
         return False
 
-    def lost(self, error: Exception) -> None:
+    def lost(self, error: BaseException) -> None:
         """The region has failed to write: nothing more is acknowledged until it was opened anew."""
-        region, self.region = self.region, None
-        self.state, self.reason = "recovering", str(error)
-        self.error = None
+        self.reason = str(error)
         log.error("partition %d recovers: %s", self._spec.partition, error)
-        self._start(region)
+        self._reopen()
 
     def close(self) -> None:
         """Seal what is open, give the lock back. Does not raise: what was acknowledged is safe
         already, and the next owner recovers whatever this one could not finish."""
         self._join()
-        if isinstance(self._outcome, Region):
-            self.region = self._outcome
+        if self._outcome is not None and self._outcome.region is not None:
+            self.region = self._outcome.region
         self._outcome = self._retry_at = None
         region, self.region = self.region, None
-        if region is not None:
-            try:
-                if self.state == "serving":
-                    region.seal()
-            except (NeverforgetError, OSError) as error:
-                log.warning("partition %d ends without a seal: %s", self._spec.partition, error)
+        state, self.state, self.reason = self.state, "recovering", "closed"
+        try:
+            if region is not None:
+                self._end(region, seal=state == "serving")
+        finally:
+            self._keeper.shutdown(wait=True)
+
+    def _end(self, region: Region, *, seal: bool) -> None:
+        try:
+            if seal:
+                region.seal()
+        except (NeverforgetError, OSError) as error:
+            log.warning("partition %d ends without a seal: %s", self._spec.partition, error)
+        finally:
             region.close()
-        self._keeper.shutdown(wait=True)
-        self.state, self.reason = "recovering", "closed"
 
     # ---- opening ---------------------------------------------------------------------------------
+
+    def _reopen(self) -> None:
+        region, self.region = self.region, None
+        self.state, self.error = "recovering", None
+        self._start(region)
 
     def _start(self, old: Region | None) -> None:
         def work() -> None:
@@ -148,15 +174,27 @@ class RegionLife:
             self._opener.join()
             self._opener = None
 
-    def _attempt(self, old: Region | None) -> Region | Exception:
+    def _attempt(self, old: Region | None) -> _Outcome:
         try:
             if old is not None:
                 old.close()
-            return self._open()
+            return _Outcome(self._open(read_only=False), None)
+        except (StoreLocked, NotFound, Corrupt, UnsupportedFormat) as error:
+            return _Outcome(None, error)
+        except OSError as error:  # OutOfSpace and Poisoned are such
+            return _Outcome(self._open_read_only(), error)
         except Exception as error:
-            return error
+            return _Outcome(None, error)
 
-    def _open(self) -> Region:
+    def _open_read_only(self) -> Region | None:
+        """Where only writing fails, what is durable can still be read."""
+        try:
+            return self._open(read_only=True)
+        except Exception as error:
+            log.error("partition %d cannot even be read: %s", self._spec.partition, error)
+            return None
+
+    def _open(self, *, read_only: bool) -> Region:
         spec = self._spec
         return Region.open(
             self._fs,
@@ -168,43 +206,43 @@ class RegionLife:
             clock=self._clock,
             options=RegionOptions(
                 segment_bytes=spec.segment_bytes,
+                first_segment_bytes=min(spec.segment_bytes, RegionOptions().first_segment_bytes),
                 batch_bytes_max=spec.batch_bytes_max,
                 reply_bytes_max=spec.reply_bytes_max,
             ),
+            lock=self._lock,
+            lock_wait_s=_LOCK_WAIT_S,
             submit=self._keeper.submit,
+            read_only=read_only,
         )
 
-    def _accept(self, outcome: Region | Exception) -> None:
-        if not isinstance(outcome, Exception):
-            self.region = outcome
+    def _accept(self, outcome: _Outcome) -> None:
+        self.region = outcome.region
+        self.epoch = 0 if outcome.region is None else outcome.region.epoch
+        error = outcome.error
+        if error is None:
             self.state, self.reason, self.error = "serving", None, None
             self._retry_s = _RETRY_S_MIN
             return
         name = f"partition {self._spec.partition}"
-        self.reason = f"{type(outcome).__name__}: {outcome}"
+        self.reason = f"{type(error).__name__}: {error}"
         retry = True
-        match outcome:
+        match error:
             case StoreLocked():
-                self.state = "recovering"
-                self.error = outcome
-            case OutOfSpace() | Poisoned():
+                self.state, self.error = "recovering", error
+            case OutOfSpace():
                 self.state = "readonly"
-                self.error = outcome
-            case NotFound() | Corrupt():
-                self.state, retry = "quarantined", False
-                self.error = Corrupt(f"{name} is quarantined: {outcome}")
-            case UnsupportedFormat():
-                self.state, retry = "quarantined", False
-                self.error = UnsupportedFormat(f"{name} is quarantined: {outcome}")
+                self.error = OutOfSpace(f"{name} is read-only: {error}")
             case OSError():
                 self.state = "readonly"
-                self.error = Unavailable(
-                    f"{name} cannot be opened: {outcome}; it tries again", outcome="not_applied"
-                )
+                self.error = Poisoned(f"{name} is read-only: {error}; it tries again")
+            case UnsupportedFormat():
+                self.state, retry = "quarantined", False
+                self.error = UnsupportedFormat(f"{name} is quarantined: {error}")
             case _:
                 self.state, retry = "quarantined", False
-                self.error = NeverforgetError(f"{name} is quarantined: {self.reason}")
-        log.error("%s is %s: %s", name, self.state, self.reason, exc_info=outcome)
+                self.error = Corrupt(f"{name} is quarantined: {self.reason}")
+        log.error("%s is %s: %s", name, self.state, self.reason, exc_info=error)
         if retry:
             self._retry_at = self._clock.monotonic() + self._retry_s
             self._retry_s = min(2 * self._retry_s, _RETRY_S_MAX)

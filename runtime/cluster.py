@@ -1,5 +1,8 @@
 """Ray, for whoever hosts a store: a private one of our own, or the one the caller has started.
 
+Before this module is imported in a process that will ``start`` a private Ray, that process calls
+``process_environment.prepare_for_ray``: Ray reads its environment when it is imported.
+
 A private one is always ``address="local"`` (never a stranger's cluster), has a temporary folder of
 its own with a short name (its sockets, too, have 108 bytes), sends nothing to anybody and writes
 nothing into HOME. ``ray.shutdown`` is only called on a private one.
@@ -10,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import secrets
 import shutil
 import tempfile
 from collections.abc import Sequence
@@ -25,7 +27,7 @@ from neverforget.actors.process_end import pid_exists
 from neverforget.actors.region_life import PartitionSpec
 from neverforget.actors.spawn import spawn_partition
 from neverforget.runtime.endpoint import checked_folder
-from neverforget.runtime.package_path import python_path
+from neverforget.runtime.process_environment import python_path
 from neverforget.storage.errors import Unavailable
 
 log = logging.getLogger(__name__)
@@ -50,7 +52,6 @@ class Cluster:
         """A private Ray on this machine, for ``owners`` actors."""
         assert not ray.is_initialized(), "a process has one Ray"
         folder = _private_folder(store_id)
-        _set_environment()
         try:
             ray.init(
                 address="local",
@@ -67,7 +68,8 @@ class Cluster:
             )
         except Exception as error:
             shutil.rmtree(folder, ignore_errors=True)
-            raise Unavailable(f"Ray does not start: {error}", outcome="not_applied") from error
+            why = str(error).partition("\n")[0]
+            raise Unavailable(f"Ray does not start: {why}", outcome="not_applied") from error
         return cls(private_folder=folder, environment={})
 
     @classmethod
@@ -148,20 +150,6 @@ def is_ours_to_use() -> bool:
     if not ray.is_initialized() or ray.util.client.ray.is_connected():
         return False
     return bool(ray._private.worker.global_worker.mode == ray._private.worker.SCRIPT_MODE)
-
-
-def _set_environment() -> None:
-    """For Ray's own processes and its workers, which inherit it."""
-    environment = os.environ
-    environment["PYTHONPATH"] = python_path()
-    environment["RAY_USAGE_STATS_ENABLED"] = "0"
-    # What a surrounding Ray has told this process is not meant for the private one.
-    for name in ("RAY_ADDRESS", "RAY_NAMESPACE", "RAY_RUNTIME_ENV_HOOK", "RAY_JOB_ID"):
-        environment.pop(name, None)
-    # Ray would make a token in HOME, for all clusters of this user, and HOME may be read-only.
-    if not {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & set(environment):
-        environment["RAY_AUTH_MODE"] = "token"
-        environment["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
 
 
 def _private_folder(store_id: str) -> Path:

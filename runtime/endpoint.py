@@ -55,6 +55,10 @@ class Endpoint(msgspec.Struct, frozen=True):
     version: int = 1
 
     @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
     def alive(self) -> bool:
         """The very process that wrote this still runs, on this machine, in this boot."""
         if self.boot != boot_id():
@@ -99,11 +103,19 @@ def remove_endpoint(path: Path, process: ProcessId) -> None:
 def socket_folder(path: Path, store_id: str) -> Path:
     """A folder, made and checked, in which this store's sockets can be bound."""
     inside = path / RUN_FOLDER
-    if _fits(inside):
-        inside.mkdir(mode=0o700, exist_ok=True)
-        if _sockets_work(inside):
-            return inside
+    if _fits(inside) and _is_made(inside) and _sockets_work(inside):
+        return inside
     return _private_folder(store_id)
+
+
+def _is_made(folder: Path) -> bool:
+    """``folder`` is there, ours and closed to others."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
+        return False
+    folder.chmod(0o700)
+    return True
 
 
 def _fits(folder: Path) -> bool:

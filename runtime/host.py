@@ -17,11 +17,10 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from neverforget.actors.region_life import PartitionSpec
 from neverforget.actors.server import SocketServer
-from neverforget.runtime.cluster import Cluster
 from neverforget.runtime.config import Config, host_settings
 from neverforget.runtime.control import HostService
 from neverforget.runtime.endpoint import (
@@ -31,11 +30,15 @@ from neverforget.runtime.endpoint import (
     socket_folder,
     write_endpoint,
 )
+from neverforget.runtime.process_environment import prepare_for_ray
 from neverforget.runtime.start_report import StartReport
 from neverforget.runtime.store_directory import StoreDirectory, prepare
 from neverforget.runtime.watchdog import HealthOptions, Owner, Watchdog
 from neverforget.storage.directory_lock import DirectoryLock, boot_id, this_process
 from neverforget.storage.filesystem import LocalFileSystem
+
+if TYPE_CHECKING:
+    from neverforget.runtime.cluster import Cluster
 
 log = logging.getLogger(__name__)
 _OWNER_START_S = 60.0
@@ -105,10 +108,7 @@ class Host:
         host: Host | None = None
         try:
             store = prepare(LocalFileSystem(), path, asked, create=create, store_id=store_id)
-            if role == "serve":
-                cluster = Cluster.start(store.store_id, store.config.partitions)
-            else:
-                cluster = Cluster.join()
+            cluster = _cluster(store, role)
             host = cls(store, lock, cluster, linger_s=linger_s, on_end=on_end, health=health)
             host._come_up()
         except BaseException:
@@ -183,6 +183,17 @@ class Host:
             requests_queued_max=config.requests_queued_max,
             sync_interval_ms=config.sync_interval_ms,
         )
+
+
+def _cluster(store: StoreDirectory, role: Literal["serve", "application"]) -> Cluster:
+    if role == "serve":
+        prepare_for_ray()
+    # Only now: Ray reads its environment when it is imported.
+    from neverforget.runtime.cluster import Cluster
+
+    if role == "serve":
+        return Cluster.start(store.store_id, store.config.partitions)
+    return Cluster.join()
 
 
 def serve(

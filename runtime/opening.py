@@ -27,6 +27,7 @@ from neverforget.runtime.config import Config
 from neverforget.runtime.endpoint import Endpoint, read_endpoint
 from neverforget.runtime.start_host import is_held, pause, start_host
 from neverforget.runtime.store_directory import exists
+from neverforget.storage.directory_lock import process_state
 from neverforget.storage.errors import (
     InvalidArgument,
     NotFound,
@@ -144,12 +145,14 @@ class Attachment:
                     raise _open_inline_elsewhere(self.path, endpoint)
                 self._check_id(endpoint.store_id)
                 try:
+                    if process_state(endpoint.process) == "T":
+                        raise TimeoutError
                     self._control, _ = greet(
                         endpoint.control, endpoint.store_id, _within(_GREETING_S, deadline)
                     )
                     return endpoint
                 except TimeoutError:
-                    silent = True  # stopped, perhaps: the next host knows what to do with it
+                    silent = True  # stopped or hung: the next host knows what to do with it
                 except (OSError, Unavailable):
                     pass  # it is just coming, or going
             if self._host_choice == "never":

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from neverforget.runtime.package_path import python_path
+from neverforget.runtime.process_environment import python_path
 from neverforget.runtime.start_report import ReportPipe
 from neverforget.runtime.store_directory import HOST_LOG, START_LOCK
 from neverforget.storage.directory_lock import boot_id, is_alive, may_end, read_holder

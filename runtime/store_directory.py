@@ -91,13 +91,17 @@ def _refuse_foreign(fs: FileSystem, path: Path) -> None:
 
 
 def _make(fs: FileSystem, path: Path, config: Config) -> None:
-    from neverforget.storage.region import Region, RegionOptions
+    from neverforget.storage.region import Region
+    from neverforget.storage.region_options import RegionOptions
 
     unfinished = path / _UNFINISHED_FOLDER
     if fs.exists(unfinished):  # its maker died; it never was a store
         shutil.rmtree(unfinished)
     store_id = str(uuid.uuid4())
-    options = RegionOptions(segment_bytes=config.segment_bytes)
+    options = RegionOptions(
+        segment_bytes=config.segment_bytes,
+        first_segment_bytes=min(config.segment_bytes, RegionOptions().first_segment_bytes),
+    )
     for partition in range(config.partitions):
         region = unfinished / f"p{partition}"
         fs.make_directory(region)

@@ -12,11 +12,11 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from neverforget.actors.greeting import greet
 from neverforget.actors.messages import OwnerView, Welcome
 from neverforget.actors.region_life import PartitionSpec
-from neverforget.runtime.cluster import Cluster, PartitionHandle
 from neverforget.storage.directory_lock import (
     ProcessId,
     end_process,
@@ -24,6 +24,10 @@ from neverforget.storage.directory_lock import (
     start_time,
 )
 from neverforget.storage.errors import NeverforgetError
+
+if TYPE_CHECKING:
+    from neverforget.actors.handles import PartitionHandle
+    from neverforget.runtime.cluster import Cluster
 
 log = logging.getLogger(__name__)
 

@@ -22,6 +22,7 @@ from neverforget.actors.messages import (
     WindowReply,
 )
 from neverforget.actors.server import SocketServer
+from neverforget.storage.results import Appended
 from tests.actors.echo import PATIENCE_S, STORE_ID, Client, Echo, append, get, info
 
 Serve = Callable[..., tuple[Echo, Path]]
@@ -51,9 +52,7 @@ def works(path: Path) -> bool:
         return client.ask(append(1, 300)) == AppendedReply(1, client_result(300))
 
 
-def client_result(size: int) -> object:
-    from neverforget.storage.results import Appended
-
+def client_result(size: int) -> Appended:
     return Appended(size, [], size)
 
 
@@ -308,10 +307,11 @@ def test_a_pending_knows_when_its_client_is_gone(serve: Serve) -> None:
     with Client(path) as client:
         client.send(info(5))
         echo.until(lambda: echo.parked)
-        assert echo.parked[0].alive
+        pending = echo.parked[0]
+        before = pending.alive
     echo.until(lambda: echo.clients == 0)
-    assert not echo.parked[0].alive
-    echo.parked[0].reply(DoneReply(5))
+    assert (before, pending.alive) == (True, False)
+    pending.reply(DoneReply(5))
     assert works(path)
 
 
