@@ -38,16 +38,15 @@ def read(cursor: str, kind: int, bound_to: bytes, place_type: type[P]) -> P:
     """The place in ``cursor``; InvalidArgument when it is no cursor of this very listing."""
     try:
         raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), b"-_", validate=True)
-        found_kind, found_binding, found = _decoder.decode(raw)
-        place = msgspec.convert(found, place_type)
+        found_kind, found_binding, place = _decoder.decode(raw)
+        if found_kind == kind and found_binding == bound_to:
+            return msgspec.convert(place, place_type)
     except (binascii.Error, ValueError, msgspec.MsgspecError):
         raise InvalidArgument(
             f"{cursor[:60]!r} is no cursor; pass a page's .next or .previous as it is"
         ) from None
-    if found_kind != kind or found_binding != bound_to:
-        listed = _NAMES[found_kind] if 0 <= found_kind < len(_NAMES) else "something"
-        raise InvalidArgument(
-            f"this cursor is of another listing of {listed}; use the one that its own page gave, "
-            "with the same arguments"
-        )
-    return place
+    listed = _NAMES[found_kind] if 0 <= found_kind < len(_NAMES) else "something"
+    raise InvalidArgument(
+        f"this cursor is of another listing of {listed}; use the one that its own page gave, with "
+        "the same arguments"
+    )

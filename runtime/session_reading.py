@@ -250,7 +250,10 @@ def tail(
                 first = max(0, before - (limit - len(turns)))
                 turns[:0] = _erased(asked, first, before)
             break
-    if len(windows) > 1 and (roles is None or {"assistant", "tool_call"} & set(roles)):
+    # An owner keeps calls and results together in a window that it closed itself; where it was cut
+    # short, or reached the turns that a fork inherits, the call may lie in what it did not see.
+    open_ended = len(windows) > 1 or (point is not None and before <= window.base)
+    if open_ended and (roles is None or {"assistant", "tool_call"} & set(roles)):
         links = [link(*record) for found in windows for record in decode_records(found.records)]
         shown_erased = len(turns) - len(links)
         for index in reversed(parted(links, calls_before=before > 0)):
