@@ -24,6 +24,19 @@ _MAGIC = b"NFEP"
 _FILE_BYTES = 8192
 
 
+def create_epoch(fs: FileSystem, path: Path) -> None:
+    """Make the EPOCH file, with no epoch given out, so that the first owner needs no space either.
+    Durable when this returns; one that is there is left alone. OutOfSpace, OSError."""
+    if not fs.exists(path):
+        file = fs.open(path, create=True)
+        try:
+            file.allocate(_FILE_BYTES)
+            file.fdatasync()
+        finally:
+            file.close()
+    fs.sync_directory(path.parent)
+
+
 def next_epoch(fs: FileSystem, path: Path, at_least: int = 0) -> int:
     """One more than the stored epoch and than ``at_least``; durable when this returns. ``path`` is
     the EPOCH file, made when it is missing. Corrupt when no copy in it can be read.

@@ -47,7 +47,10 @@ def take_inventory(
     """Open every segment in order; bad headers are written again and a cut last file gets its size
     back, unless ``read_only``. Raises Corrupt, UnsupportedFormat, OutOfSpace, OSError; no file
     stays open then."""
-    names = fs.list_directory(directory)
+    try:
+        names = fs.list_directory(directory)
+    except FileNotFoundError:
+        names = []  # as bad as an empty one, see _bases
     if not read_only:
         for name in names:
             if name.endswith(".tmp"):

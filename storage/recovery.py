@@ -9,6 +9,7 @@ and synced before anybody sees it, because the page cache may hold what the disk
 
 from __future__ import annotations
 
+import errno
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -287,6 +288,10 @@ class Recovery:
         except OutOfSpace:
             raise
         except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise OutOfSpace(
+                    f"no room to put torn bytes of {self._directory} aside; free disk space"
+                ) from error
             raise Poisoned(
                 f"what was found in {self._directory} could not be made durable ({error}); "
                 "nothing can be appended to it: mend the disk and open it again"

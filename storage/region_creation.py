@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from neverforget.storage.backup import LOG_DIRECTORY
+from neverforget.storage.epoch import EPOCH_FILE, create_epoch
 from neverforget.storage.errors import Corrupt, NotFound
 from neverforget.storage.filesystem import FileSystem
 from neverforget.storage.identity import check_identity, region_identity, write_identity
@@ -27,6 +28,7 @@ def create_region(
     _clear_unfinished(fs, directory / LOG_DIRECTORY)
     identity = region_identity(store_id, partition)
     Log.create(fs, directory / LOG_DIRECTORY, log_id=identity.log_id, options=options.log)
+    create_epoch(fs, directory / EPOCH_FILE)
     write_identity(fs, directory, identity)  # last: what has none was never finished
 
 
