@@ -105,7 +105,8 @@ class Owned:
 def disk(seed: int = 0) -> CrashFileSystem:
     """A file system with an empty region in it."""
     fs = CrashFileSystem(seed)
-    Region.create(fs, ROOT / "p0", store_id=STORE_ID, partition=0, options=RegionOptions(**SMALL))
+    options = RegionOptions(segment_bytes=SEGMENT_BYTES, first_segment_bytes=SEGMENT_BYTES)
+    Region.create(fs, ROOT / "p0", store_id=STORE_ID, partition=0, options=options)
     return fs
 
 
