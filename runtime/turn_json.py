@@ -19,7 +19,7 @@ import base64
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
@@ -152,7 +152,7 @@ def unescape(value: Any) -> Any:
     return {key: unescape(item) for key, item in value.items()}
 
 
-_UNESCAPE = {
+_UNESCAPE: dict[str, Callable[[Any], Any]] = {
     "$bytes": lambda item: base64.b64decode(item, validate=True),
     "$text": lambda item: base64.b64decode(item, validate=True).decode("utf-8", "surrogatepass"),
     "$float": float,

@@ -55,9 +55,10 @@ class Screen:
     def talking(self, elapsed_s: float, seconds: float, turns: int) -> None:
         if not self._out.is_terminal:
             return
-        if self._live is None:
-            self._live = self._moving(Text())
-            self._live.start()
+        live = self._live
+        if live is None:
+            live = self._live = self._moving(Text())
+            live.start()
         row = Table.grid(padding=(0, 1))
         row.add_row(
             Text("▸", "cyan"),
@@ -65,7 +66,7 @@ class Screen:
             f"{min(elapsed_s, seconds):4.1f} s",
             Text(f"{turns:,} turns acknowledged", "bold"),
         )
-        self._live.update(row, refresh=True)
+        live.update(row, refresh=True)
 
     def _moving(self, what: RenderableType) -> Live:
         return Live(

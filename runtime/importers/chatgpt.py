@@ -68,7 +68,9 @@ class _Tree:
     def leaves(self) -> list[str]:
         """In the order of the file. The parents' links decide: the lists of children may lag
         behind."""
-        parents = {node.get("parent") for node in self._nodes.values()}
+        parents = {
+            parent for node in self._nodes.values() if isinstance(parent := node.get("parent"), str)
+        }
         return [name for name in self._nodes if name not in parents]
 
     def path(self, leaf: str) -> list[tuple[str, Mapping[str, Any]]]:

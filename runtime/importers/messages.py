@@ -197,7 +197,8 @@ def _item(item: Mapping[str, Any]) -> dict[str, Any]:
     role = ITEM_ROLES.get(kind) if isinstance(kind, str) else None
     if role is None:
         return dict(item)
-    fields = {n: v for n, v in item.items() if n not in ("type", "id")} | {"role": role}
+    fields: dict[str, Any] = {n: v for n, v in item.items() if n != "type"}
+    fields["role"] = role
     if kind == "function_call":
         arguments = fields.pop("arguments", None)
         fields["content"] = {"name": fields.pop("name", None), "arguments": _parsed(arguments)}
@@ -205,8 +206,6 @@ def _item(item: Mapping[str, Any]) -> dict[str, Any]:
         fields["content"] = fields.pop("output", None)
     else:
         fields.setdefault("content", fields.pop("summary", None))
-    if isinstance(item.get("id"), str):
-        fields["metadata"] = {"id": item["id"]} | (fields.get("metadata") or {})
     return fields
 
 

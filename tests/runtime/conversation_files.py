@@ -43,7 +43,7 @@ def chatgpt_conversation(
     title: str = "untitled",
 ) -> dict[str, Any]:
     """A conversation of conversations.json; its root has no message, as there."""
-    root = {"id": "root", "parent": None, "children": [], "message": None}
+    root: dict[str, Any] = {"id": "root", "parent": None, "children": [], "message": None}
     mapping = {node["id"]: node for node in [root, *nodes]}
     for node in nodes:
         if node["parent"] in mapping:

@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from neverforget.runtime.importers import Problem, SourceTurn, load, parse_file
 from neverforget.runtime.importers import elements as elements_module
 from neverforget.runtime.importers.elements import read_elements
-from neverforget.runtime.importers.source_turn import Element
+from neverforget.runtime.importers.importing import FORMATS, detect
+from neverforget.runtime.importers.source_turn import Element, Malformed
 from neverforget.runtime.importers.sources import Source
 from neverforget.storage.errors import InvalidArgument, NotFound
 from tests.runtime.conversation_files import chatgpt_conversation, locomo_sample, message_node
@@ -445,3 +448,39 @@ def test_a_locomo_session_with_an_unreadable_date_or_turn_is_reported(tmp_path: 
     assert "session_1: no date in 'some day'" in messages[0]
     assert "session_2, turn 1: there is no text" in messages[1]
     assert len([t for t in parse_file(path) if isinstance(t, SourceTurn)]) == 5
+
+
+# ---- anything ------------------------------------------------------------------------------------
+
+NAMES = (
+    "role", "content", "session", "namespace", "agent", "name", "call_id", "key", "metadata", "seq",
+    "timestamp", "token_count", "state", "escaped", "type", "arguments", "tool_calls", "messages",
+    "mapping", "message", "author", "parent", "current_node", "id", "create_time", "parts", "title",
+    "recipient", "conversation", "sample_id", "session_1", "session_1_date_time", "speaker", "text",
+    "dia_id", "$bytes", "$pairs", "$int", "a",
+)  # fmt: skip
+WORDS = ("user", "assistant", "function_call", "message", "text", "a", "hidden", "2024-01-01", "")
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.sampled_from(WORDS),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(NAMES), inner, max_size=6)
+        | st.dictionaries(st.sampled_from(("a", "b")), inner, max_size=2)
+    ),
+    max_leaves=25,
+)
+
+
+@given(json_values, st.sampled_from(FORMATS))
+def test_no_value_whatever_stops_an_import(value: Any, format: str) -> None:
+    """A file holds turns or problems; an exception would take the rest of it along."""
+    data = json.dumps([value]).encode()
+    source = Source("f", "f", BufferedReader(BytesIO(data)), False)
+    reader, elements = detect(source, format)
+    assert reader is not None
+    for element in elements:
+        if isinstance(element, Element):
+            try:
+                list(reader.parse(element.value, element.place, "f"))
+            except Malformed:
+                pass
