@@ -146,8 +146,8 @@ def export(
 
 
 BACKUP_EXAMPLES = """
-neverforget backup ./memory /mnt/backups/2026-11-30
-neverforget status /mnt/backups/2026-11-30          (a backup is a store)
+neverforget backup ./memory ./backups/2026-11-30
+neverforget status ./backups/2026-11-30          (a backup is a store)
 """
 
 
