@@ -98,7 +98,12 @@ def verify_segment(
             "corrupt_header", "error", name, 0, SEGMENT_HEADER_BYTES, "the segment's header is bad"
         )
     found = scan(
-        view[:end], base=base, start=SEGMENT_HEADER_BYTES, size=size, seed=log_seed(log_id)
+        view[:end],
+        base=base,
+        start=SEGMENT_HEADER_BYTES,
+        size=size,
+        seed=log_seed(log_id),
+        pause=_let_others_run,
     )
     yield from _records(view, found, base, name, erased)
     side, problem = _side_file(fs, path.parent, base, log_id)
@@ -124,7 +129,7 @@ def verify_segment(
         expected = side.positions[side.positions < base + end].astype(np.int64) - base
         seen = np.array(found.offsets, dtype=np.int64)
         if not np.array_equal(expected, seen[: len(expected)]):
-            name = side.file.path.name
+            name = side.path.name
             yield Finding("bad_side_file", "repaired", name, 0, 0, "does not fit its segment")
         side.close()
 

@@ -26,6 +26,7 @@ from neverforget.storage.format import Kind
 from neverforget.storage.group import Group
 from neverforget.storage.log_options import LogOptions as LogOptions
 from neverforget.storage.log_reader import LogReader
+from neverforget.storage.overwrites import Overwrites
 from neverforget.storage.record import Buffer, encode_control, header_seed, stamp
 from neverforget.storage.recovery import Recovered, Recovery
 from neverforget.storage.segment import (
@@ -83,7 +84,7 @@ class Log(LogReader):
         self._proven = recovered.proven
         self._claim_written = recovered.proven
         self._last_real_end = recovered.tail
-        self._overwritten: set[int] = set()
+        self._overwrites = Overwrites(fs)
 
     # ---- creating and opening --------------------------------------------------------------------
 
@@ -146,6 +147,8 @@ class Log(LogReader):
             active=active,
             recovered=recovered,
         )
+        for segment in log._segments.all[:-1]:
+            segment.retire()
         if read_only:
             log.poisoned = f"the log in {directory} is open for reading only"
         else:
@@ -240,16 +243,15 @@ class Log(LogReader):
         when it fails."""
         if self.poisoned is not None:
             self._refuse()
-        if self.durable == self.written and not self._overwritten:
+        if self.durable == self.written and not self._overwrites.pending:
             return
         started = self._clock.monotonic()
         try:
-            for base in sorted(self._overwritten - {self._active.base}):
-                self._segments.holding(base).file.fdatasync()
+            self._overwrites.sync()
             self._active.file.fdatasync()
         except OSError as error:
             self._poison("sync", error)
-        self._overwritten.clear()
+        self._overwrites.clear()
         self.syncs += 1
         self.last_sync_us = int((self._clock.monotonic() - started) * 1e6)
         if self.last_sync_us > _SLOW_SYNC_US:
@@ -281,9 +283,9 @@ class Log(LogReader):
             self._refuse()
         assert position + n_bytes <= self._proven, "sync, append a record, sync; then erase"
         segment = self._segments.holding(position)
-        self._overwritten.add(segment.base)
+        active = segment is self._active
         try:
-            segment.file.pwrite([bytes(n_bytes)], position - segment.base)
+            self._overwrites.zero(segment, position - segment.base, n_bytes, active=active)
         except OSError as error:
             self._poison("erasure", error)
 
@@ -310,6 +312,7 @@ class Log(LogReader):
         self.sync()
         sealed, stop = self._active, self.tail
         self._segments.add(following)
+        sealed.retire()
         self._active = following
         # written and durable stay where the data ended: the first records here thereby prove where
         # that was.
@@ -332,6 +335,7 @@ class Log(LogReader):
             return
         self.closed = True
         self._group = Group()
+        self._overwrites.clear()
         self._spares.close()
         self._sides.close()
         self._segments.close()

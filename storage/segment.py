@@ -122,11 +122,15 @@ class Segment:
 
     def copy(self, start: int, stop: int) -> bytes:
         """[start, stop) as it is now; what the disk cannot read is zero."""
-        return (
-            bytes(self.whole(start)[0][start:stop])
-            if self.view is not None
-            else bytes(read_whole_by_pread(self.file, start, min(stop, self.length))[0][start:stop])
-        )
+        if self.view is not None:
+            return bytes(self.view[start:stop])
+        return bytes(read_whole_by_pread(self.file, start, min(stop, self.length))[0][start:stop])
+
+    def retire(self) -> None:
+        """Nothing is appended any more. A mapped segment then needs no descriptor of its own: the
+        map has one, and there may be thousands of segments."""
+        if self.view is not None:
+            self.file.close()
 
     def close(self) -> None:
         """Views handed out stay valid; the map goes with the last of them."""

@@ -35,6 +35,7 @@ assert _HEADER.size == SIDE_HEADER_BYTES
 
 _GAP_DTYPE = np.dtype([("start", "<u8"), ("stop", "<u8")])
 _ID = Struct("<QI")
+_NOTHING: Array = np.empty(0)
 
 
 def side_path(directory: Path, base: int) -> Path:
@@ -45,8 +46,7 @@ class SideFile:
     """A loaded side file: columns that are views of its memory map, good until ``close``."""
 
     def __init__(self, file: File, view: memoryview, log_id: int) -> None:
-        self.file = file
-        path = file.path
+        path = self.path = file.path
         if len(view) < SIDE_HEADER_BYTES or _crc(view[:60]) != bytes(view[60:64]):
             raise Corrupt(f"the header of {path} fails its CRC", file=str(path))
         magic, version, its_log, base, size, stop, count, id_count, gap_count, crc, _ = (
@@ -84,10 +84,8 @@ class SideFile:
         return sorted(int(self.positions[row]) for row in self._rows[low:high])
 
     def close(self) -> None:
-        self.heads = self.positions = self._ids = self._seqs = self._rows = self.body_ok = np.empty(
-            0
-        )
-        self.file.close()
+        """Let go of the map; it goes with the last column that somebody still holds."""
+        self.heads = self.positions = self._ids = self._seqs = self._rows = self.body_ok = _NOTHING
 
 
 class _Columns:
@@ -162,6 +160,6 @@ def load_side_file(fs: FileSystem, path: Path, log_id: int) -> SideFile:
         if file.size() < SIDE_HEADER_BYTES:
             raise Corrupt(f"{path} is cut short", file=str(path))
         return SideFile(file, file.map(), log_id)
-    except BaseException:
+    finally:
+        # The columns keep the map, which needs no descriptor of the file's own.
         file.close()
-        raise

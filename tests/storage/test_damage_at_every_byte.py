@@ -129,8 +129,9 @@ def test_every_flipped_bit_has_its_exact_outcome(root: Path, proven: bool) -> No
     sound = bytearray(path.read_bytes())
     end = records[-1].end
     for offset in range(PAGE):
-        # Behind the last record all bytes are alike: one bit of each will do.
-        for bit in range(8) if offset < end + 64 else [offset % 8]:
+        # Behind the last record all bytes are alike: one bit of each will do. What is proven is
+        # the smaller part of the other case: one bit of each there too.
+        for bit in range(8) if offset < end + 64 and not proven else [offset % 8]:
             sound[offset] ^= 1 << bit
             path.write_bytes(sound)
             sound[offset] ^= 1 << bit
