@@ -73,11 +73,17 @@ class Holder(msgspec.Struct, frozen=True):
 
 
 class DirectoryLock:
-    """A held lock. Make it with ``acquire``."""
+    """A held lock. Make it with ``acquire``.
 
-    def __init__(self, directory: Path, descriptor: int, holder: Holder) -> None:
+    ``taken_from``: who held it before and never released it, but died; None after an orderly end.
+    """
+
+    def __init__(
+        self, directory: Path, descriptor: int, holder: Holder, taken_from: Holder | None
+    ) -> None:
         self.directory = directory
         self.holder = holder
+        self.taken_from = taken_from
         self._descriptor = descriptor
         _held.add(self)
 
@@ -98,8 +104,9 @@ class DirectoryLock:
         while True:
             descriptor = _try_lock(path)
             if descriptor is not None:
+                taken_from = read_holder(directory)
                 _write_record(descriptor, msgspec.json.encode(holder))
-                return cls(directory, descriptor, holder)
+                return cls(directory, descriptor, holder, taken_from)
             other = read_holder(directory)
             if other is not None and may_end(other) and end_process(other.process):
                 started = time.monotonic()  # that was not waiting for a living owner

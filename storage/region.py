@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +131,10 @@ class Region(RegionReads):
             if lock
             else None
         )
+        if held is not None and held.taken_from is not None:
+            # It died. If that was a media error under the map (SIGBUS), the same read must become
+            # an error of one turn now, not the next death.
+            options = replace(options, read_by="pread")
         log: Log | None = None
         try:
             path = directory / EPOCH_FILE

@@ -26,10 +26,13 @@ from neverforget.actors.messages import (
     Append,
     AppendedReply,
     Failure,
+    Get,
+    WindowReply,
 )
 from neverforget.actors.partition import Partition, PartitionSpec
 from neverforget.storage.filesystem import FileSystem, LocalFile, LocalFileSystem
 from neverforget.storage.record import encode_turn, session_scope
+from neverforget.storage.results import TurnFlag
 
 NAMESPACE, SESSION = ("faults",), "numbers"
 PRODUCER = 0x5EED
@@ -118,6 +121,7 @@ def main() -> int:
     parser.add_argument("--sync", choices=["disk", "process"], default="disk")
     parser.add_argument("--segment-bytes", type=int, default=1 << 20)
     parser.add_argument("--persist", action="store_true", help="go on after an error, same request")
+    parser.add_argument("--read-at", type=int, help="then read this seq when told so")
     parser.add_argument("--linger", action="store_true", help="stay, unclosed, until input ends")
     parser.add_argument("--file-bytes-max", type=int, help="as `ulimit -f`")
     parser.add_argument("--unsynced", action="store_true", help="the control: never sync")
@@ -157,6 +161,14 @@ def main() -> int:
             time.sleep(0.01)
         if (due := partition.deadline()) is not None and due <= time.monotonic():
             partition.tick()
+    if args.read_at is not None:
+        tell("ready")
+        sys.stdin.readline()
+        asked_for = Asked(Get(1, NAMESPACE, SESSION, args.read_at, args.read_at + 1))
+        partition.run([asked_for])
+        assert isinstance(asked_for.answer, WindowReply), asked_for.answer
+        flags = [flag for _, _, flag in asked_for.answer.window.flags]
+        tell("read unreadable" if flags == [TurnFlag.UNREADABLE] else f"read {flags}")
     if args.linger:
         tell("idle")
         sys.stdin.read()

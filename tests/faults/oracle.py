@@ -92,6 +92,11 @@ class Appender:
 
         until(said, f"{count} x {text!r} of the appender")
 
+    def tell(self, line: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(line.encode() + b"\n")
+        self.process.stdin.flush()
+
     def signal(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
 

@@ -11,22 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from neverforget.storage.filesystem import LocalFileSystem
-from neverforget.storage.region import Region
-from neverforget.storage.record import decode_records
-from neverforget.storage.region_options import RegionOptions
-from neverforget.storage.results import TurnFlag
-from tests.faults.appender import NAMESPACE, SESSION
 from tests.faults.conftest import Disks
 from tests.faults.disks import MIB, NbdDisk, ThinDisk, run, until
-from tests.faults.oracle import (
-    SEGMENT_BYTES,
-    STORE_ID,
-    Appender,
-    Oracle,
-    Owner,
-    create_region,
-)
+from tests.faults.oracle import Appender, Oracle, Owner, create_region
 from tests.faults.shim import Action, Shim
 
 
@@ -125,7 +112,7 @@ def test_a_device_that_fails_for_a_while_loses_nothing_acknowledged(
     disks: Disks, tmp_path: Path
 ) -> None:
     """Every write to the device fails for a time, on a real block device of our own."""
-    disk, switch = failing_device(disks, tmp_path, "error-pwrite-rate=100%")
+    disk, switch = failing_device(disks, tmp_path)
     region = disk.root / "p0"
     create_region(region)
     oracle = Oracle(turns=3)
@@ -148,49 +135,15 @@ def test_a_device_that_fails_for_a_while_loses_nothing_acknowledged(
         owner.check(oracle)
 
 
-@pytest.mark.root
-def test_a_read_error_makes_one_turn_unreadable_for_as_long_as_it_lasts(
-    disks: Disks, tmp_path: Path
-) -> None:
-    """Of an owner that reads by pread: the other way of reading is in test_media_errors."""
-    disk, switch = failing_device(disks, tmp_path, "error-pread-rate=100%")
-    directory = disk.root / "p0"
-    create_region(directory)
-    writer = Appender(directory, tmp_path / "acks", "--count", 300)
-    assert writer.wait() == 0
-    oracle = writer.heard_by(Oracle())
-    disk.boot()  # nothing is cached any more
-    region = Region.open(
-        LocalFileSystem(), directory, store_id=STORE_ID, partition=0, role="worker",
-        options=RegionOptions(segment_bytes=SEGMENT_BYTES, read_by="pread"),
-    )  # fmt: skip
-    try:
-        drop_caches()
-        switch.touch()
-        window = region.get(NAMESPACE, SESSION, 200, 201)
-        assert window.flags == [(200, 200, TurnFlag.UNREADABLE)]  # `get` raises Corrupt for that
-        switch.unlink()
-        window = region.get(NAMESPACE, SESSION, 200, 201)
-        assert window.flags == []
-        assert next(decode_records(window.records))[1] is not None
-    finally:
-        region.close()
-    with Owner(directory) as owner:
-        owner.check(oracle)
-
-
-def failing_device(disks: Disks, tmp_path: Path, fault: str) -> tuple[NbdDisk, Path]:
-    """A block device that fails while the file that is returned exists."""
+def failing_device(disks: Disks, tmp_path: Path) -> tuple[NbdDisk, Path]:
+    """A block device whose writes fail while the file that is returned exists."""
     image = disks.formatted(tmp_path / "failing.img", 48 * MIB)
     switch = tmp_path / "fail-now"
     disk = disks.nbd(
-        "--filter=error", "file", str(image), "error=EIO", fault, f"error-file={switch}"
-    )
+        "--filter=error", "file", str(image), "error=EIO", "error-pwrite-rate=100%",
+        f"error-file={switch}",
+    )  # fmt: skip
     return disk, switch
-
-
-def drop_caches() -> None:
-    Path("/proc/sys/vm/drop_caches").write_text("3\n")
 
 
 @pytest.mark.root

@@ -131,6 +131,7 @@ def test_release_frees_the_lock_and_clears_the_record(
     assert first.tell("release") == "done\n"
     assert read_holder(tmp_path) is None
     lock = DirectoryLock.acquire(tmp_path, role="serve")
+    assert lock.taken_from is None
     assert read_holder(tmp_path) == lock.holder
     assert lock.holder.process == this_process()
     lock.release()
@@ -142,8 +143,15 @@ def test_release_frees_the_lock_and_clears_the_record(
 def test_the_lock_of_a_killed_process_is_free_without_cleaning_up(
     tmp_path: Path, holding: list[Holding], role: str
 ) -> None:
-    hold(holding, tmp_path, role).end()
-    DirectoryLock.acquire(tmp_path, role="serve").release()
+    first = hold(holding, tmp_path, role)
+    first.end()
+    lock = DirectoryLock.acquire(tmp_path, role="serve")
+    assert lock.taken_from is not None
+    assert lock.taken_from.process.pid == first.process.pid
+    lock.release()
+    lock = DirectoryLock.acquire(tmp_path, role="serve")
+    assert lock.taken_from is None
+    lock.release()
 
 
 @pytest.mark.parametrize("role", ["serve", "worker"])
