@@ -12,7 +12,7 @@ from pathlib import Path
 
 from bench import ours
 from bench.measure import Contender, Options, Rounds, Row, Table, interleave, main, scratch
-from bench.peers import RECORD_BYTES, BareMap, BareSync, RayCall, SQLite
+from bench.peers import RECORD_BYTES, BareMap, BareSync, RayCall, SocketEcho, SQLite
 
 BATCH = 100
 
@@ -22,6 +22,7 @@ def run(options: Options) -> Table:
     with ExitStack() as stack:
         folder = stack.enter_context(scratch(options, "append"))
         store = stack.enter_context(ours.hosted(folder / "store"))
+        ray = RayCall()
         contenders: list[Contender] = [
             ours.Append(store, sync="disk"),
             ours.Append(store, sync="process"),
@@ -31,7 +32,9 @@ def run(options: Options) -> Table:
             BareSync(folder / "one.bin"),
             Batched(folder),
             BareMap(folder / "map.bin"),
-            RayCall(),
+            SocketEcho(64),
+            ray,
+            AsyncRayCall(ray),
         ]
         for contender in contenders:
             stack.callback(contender.close)
@@ -47,6 +50,8 @@ def run(options: Options) -> Table:
             "medians over rounds",
             "disk: the call returned after fdatasync; process: after pwrite by the owner",
             "p99 is of a shared machine; its target is for a quiet one",
+            "a Ray call: of an empty method; async: of an empty coroutine, as owners have to be",
+            "socket round trip: 64 bytes there and back between two blocking Python processes",
         ],
         rows_of(measured),
     )
@@ -60,9 +65,22 @@ class Batched(BareSync):
         self.name = "batch"
 
 
+class AsyncRayCall:
+    """The same Ray, an actor of coroutines."""
+
+    name = "async Ray actor call"
+
+    def __init__(self, ray: RayCall) -> None:
+        self.round = ray.round_async
+
+    def close(self) -> None:
+        pass
+
+
 def rows_of(m: Rounds) -> list[Row]:
     disk, process, many = "append, sync=disk", "append, sync=process", "append_many"
     sqlite, bare, ray = "SQLite", "pwrite + fdatasync", "Ray actor call"
+    slow_ray = "async Ray actor call"
     many_sqlite = f"SQLite, {BATCH} a transaction"
     to_sqlite, to_ray = m.ratio(disk, sqlite), m.ratio(disk, ray)
     process_to_ray = m.ratio(process, ray)
@@ -77,6 +95,10 @@ def rows_of(m: Rounds) -> list[Row]:
             to_ray, "<= 1/8 of a Ray call", to_ray <= 1 / 8,
         ),
         Row(
+            "append, disk, p50", "us", m.us(disk), slow_ray, m.us(slow_ray), bare, m.us(bare),
+            m.ratio(disk, slow_ray),
+        ),
+        Row(
             "append, disk, p99", "us", m.us(disk, 0.99), sqlite, m.us(sqlite, 0.99), bare,
             m.us(bare, 0.99), m.ratio(disk, sqlite, 0.99), "< 1,000 us", m.us(disk, 0.99) < 1000,
         ),
@@ -84,6 +106,10 @@ def rows_of(m: Rounds) -> list[Row]:
             "append, process, p50", "us", m.us(process), ray, m.us(ray), "memcpy into a map",
             m.us("memcpy into a map"), process_to_ray, "<= 1/20 of a Ray call",
             process_to_ray <= 1 / 20,
+        ),
+        Row(
+            "append, process, p50", "us", m.us(process), slow_ray, m.us(slow_ray),
+            "socket round trip", m.us("socket round trip"), m.ratio(process, slow_ray),
         ),
         Row(
             "append_many of 100", "turns/s", per_second, many_sqlite,

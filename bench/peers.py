@@ -157,7 +157,8 @@ while peer.recv(64):
 class RayCall:
     """One call of an empty actor method with the same bytes, from a driver on the same node.
 
-    The driver is a process of its own, so that the measuring process stays without Ray.
+    ``round`` is of the cheapest kind, a plain method. The driver is a process of its own, so that
+    the measuring process stays without Ray.
     """
 
     name = "Ray actor call"
@@ -183,6 +184,10 @@ class RayCall:
 
     def round(self, calls: int) -> list[int]:
         return list(self._ask(f"call {calls}"))
+
+    def round_async(self, calls: int) -> list[int]:
+        """The same of an actor whose methods are coroutines, as an owner's have to be."""
+        return list(self._ask(f"async {calls}"))
 
     def restart(self) -> float:
         """Kill -9 the actor; seconds until a call is answered by its successor."""
@@ -212,6 +217,7 @@ def serve_ray() -> None:
     options = {"max_restarts": -1, "max_task_retries": 0, "num_cpus": 0, "name": "echo"}
     remote: Any = ray.remote  # its types know decorated classes only
     actor = remote(Echo).options(**options, namespace="bench").remote()
+    coroutines = remote(AsyncEcho).options(num_cpus=0, max_concurrency=1000).remote()
     record = os.urandom(RECORD_BYTES)
     for line in sys.stdin:
         word, *rest = line.split()
@@ -220,6 +226,8 @@ def serve_ray() -> None:
             ray.get(actor.call.remote(record))
         elif word == "call":
             answer = timed(lambda: ray.get(actor.call.remote(record)), int(rest[0]))
+        elif word == "async":
+            answer = timed(lambda: ray.get(coroutines.call.remote(record)), int(rest[0]))
         elif word == "restart":
             answer = restart_once(ray, actor)
         elif word == "attach":
@@ -238,6 +246,13 @@ class Echo:
 
     def pid(self) -> int:
         return os.getpid()
+
+
+class AsyncEcho:
+    """The same as a coroutine."""
+
+    async def call(self, record: bytes) -> int:
+        return len(record)
 
 
 def restart_once(ray: Any, actor: Any) -> float:
