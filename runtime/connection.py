@@ -11,6 +11,8 @@ import socket
 import struct
 import time
 
+import msgspec
+
 from neverforget.actors.frames import LENGTH, LENGTH_BYTES, frame, peer_is_trusted
 from neverforget.actors.messages import (
     FRAME_BYTES_MAX,
@@ -75,7 +77,7 @@ class Connection:
         encoder.encode_into(request, out, LENGTH_BYTES)
         length = len(out) - LENGTH_BYTES
         if length > FRAME_BYTES_MAX:
-            self._out = bytearray()
+            self.close()
             raise InvalidArgument(
                 f"a request of {length:,} bytes is above the limit of {FRAME_BYTES_MAX:,}; append "
                 "less at a time"
@@ -122,14 +124,14 @@ class Connection:
             raise ConnectionLost(f"a reply of {length:,} bytes is no reply", sent=True)
         end = LENGTH_BYTES + length
         if end <= got:
-            return reply_decoder.decode(self._view[LENGTH_BYTES:end])
+            return _decoded(self._view[LENGTH_BYTES:end])
         whole = bytearray(length)
         view = memoryview(whole)
         view[: got - LENGTH_BYTES] = self._view[LENGTH_BYTES:got]
         got -= LENGTH_BYTES
         while got < length:
             got += self._read_into(view[got:], deadline)
-        return reply_decoder.decode(whole)
+        return _decoded(whole)
 
     def _read_into(self, view: memoryview, deadline: float) -> int:
         while True:
@@ -158,6 +160,13 @@ class Connection:
         value = struct.pack("ll", int(tick_s), int(tick_s % 1 * 1e6))
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, value)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, value)
+
+
+def _decoded(payload: memoryview | bytearray) -> AnyReply:
+    try:
+        return reply_decoder.decode(payload)
+    except msgspec.MsgspecError as error:
+        raise ConnectionLost(f"the owner's reply cannot be read: {error}", sent=True) from error
 
 
 def check_welcome(reply: AnyReply, store_id: str, partition: int, path: str) -> None:

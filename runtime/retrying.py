@@ -44,9 +44,10 @@ class Retrying:
         next try; raises Unavailable when there is no time for one.
         """
         self._unknown = self._unknown or sent
-        if self._monotonic() >= self.deadline:
+        pause_s = self._pause()
+        if self._monotonic() + pause_s >= self.deadline:
             raise self.too_late(f"no answer within the deadline ({error})") from error
-        return self._pause()
+        return pause_s
 
     def refused(self, failure: Failure) -> float:
         """The owner answered with an error. Seconds to pause before the next try; raises the error
@@ -57,11 +58,12 @@ class Retrying:
             raise error
         if isinstance(error, Poisoned) or getattr(error, "outcome", None) == "unknown":
             self._unknown = True
-        if self._monotonic() >= self.deadline:
+        pause_s = self._pause()
+        if self._monotonic() + pause_s >= self.deadline:
             if isinstance(error, Overloaded | Poisoned):
                 raise error
             raise self.too_late(error.message) from error
-        return self._pause()
+        return pause_s
 
     def too_late(self, why: str) -> Unavailable:
         """The error of a request whose time is up."""
@@ -93,7 +95,7 @@ class Retrying:
             return 0.0
         pause_s = min(PAUSE_S_MAX, PAUSE_S_MIN * 2.0 ** min(self._tries - 2, 10))
         # A fleet that lost one owner must not come back in step.
-        return min(pause_s * random.uniform(0.5, 1.5), max(0.0, self.deadline - self._monotonic()))
+        return pause_s * random.uniform(0.5, 1.5)
 
 
 def error_of(failure: Failure) -> NeverforgetError:

@@ -27,14 +27,17 @@ from neverforget.runtime.endpoint import (
 )
 from neverforget.runtime.store_directory import prepare
 from neverforget.storage.directory_lock import DirectoryLock, boot_id, this_process
-from neverforget.storage.filesystem import LocalFileSystem
+from neverforget.storage.filesystem import FileSystem, LocalFileSystem
 
 
 class PlainHost:
-    """Hosts the store at ``path`` from construction to ``close``."""
+    """Hosts the store at ``path`` from construction to ``close``; ``fs`` is that of its owners."""
 
-    def __init__(self, path: Path, config: Config | None = None) -> None:
+    def __init__(
+        self, path: Path, config: Config | None = None, fs: FileSystem | None = None
+    ) -> None:
         path.mkdir(parents=True, exist_ok=True)
+        self._fs = fs
         self._lock = DirectoryLock.acquire(path, role="serve")
         self.store = prepare(LocalFileSystem(), path, config or Config())
         self._folder = socket_folder(self.store.path, self.store.store_id)
@@ -76,7 +79,8 @@ class PlainHost:
                 role="application",
                 reply_bytes_max=self.store.config.reply_bytes_max,
                 segment_bytes=self.store.config.segment_bytes,
-            )
+            ),
+            fs=self._fs,
         )
         server = SocketServer(Path(self._socket(number)), partition, store_id=self.store.store_id)
         partition.open()

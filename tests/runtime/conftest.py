@@ -12,7 +12,7 @@ import neverforget as nf
 from neverforget.runtime.config import Config
 from tests.fakes.plain_host import PlainHost
 
-SMALL = {"partitions": 2, "segment_bytes": 64 * 1024}
+SMALL: dict[str, Any] = {"partitions": 2, "segment_bytes": 64 * 1024}
 
 Opener = Callable[..., nf.Store]
 
@@ -35,9 +35,10 @@ def inline(tmp_path: Path) -> Iterator[nf.Store]:
 @pytest.fixture(params=["inline", "attached"])
 def opener(request: pytest.FixtureRequest) -> Iterator[Opener]:
     """Opens one and the same store, in either mode; what it opened is closed afterwards."""
-    opened = []
+    opened: list[nf.Store] = []
     if request.param == "inline":
-        path, mode = request.getfixturevalue("tmp_path") / "store", {"inline": True, **SMALL}
+        path = request.getfixturevalue("tmp_path") / "store"
+        mode: dict[str, Any] = {"inline": True, **SMALL}
     else:
         path, mode = request.getfixturevalue("host").store.path, {"host": "never"}
 

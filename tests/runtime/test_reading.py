@@ -160,9 +160,10 @@ def test_what_is_not_there_raises_or_gives_the_default(chat: nf.Session) -> None
         assert chat.get(seq, None) is None and chat.get(seq, "x") == "x"
     with pytest.raises(nf.NotFound):
         chat[-3]
+    wrong: Any
     for wrong in (-1, 2**32, "0", 1.0, None):
         with pytest.raises(nf.InvalidArgument):
-            chat.get(wrong)  # type: ignore[call-overload]
+            chat.get(wrong)
     with pytest.raises(nf.InvalidArgument):
         chat["0"]  # type: ignore[call-overload]
 
