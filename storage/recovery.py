@@ -265,6 +265,7 @@ class Recovery:
             "torn_tail", "repaired", part.segment.path.name, start - base, end - start, message
         )
         self._fs.make_directory(self._torn)
+        self._fs.sync_directory(self._torn.parent)
         path = self._torn / f"{start:016x}-{end:016x}-{self._epoch:08x}.torn"
         write_atomic(self._fs, path, part.segment.copy(start - base, end - base))
         for at in range(start, end, len(_ZERO)):

@@ -212,9 +212,14 @@ def eval_plain(content: Any) -> Any:
         return {k: eval_plain(v) for k, v in content.items()}
     if isinstance(content, list):
         return [eval_plain(v) for v in content]
-    for plain in (bool, int, float, str):
-        if isinstance(content, plain):
-            return plain(content) if plain is not str else str.__str__(content)
+    if isinstance(content, bool):
+        return content
+    if isinstance(content, int):
+        return int(content)
+    if isinstance(content, float):
+        return float(content)
+    if isinstance(content, str):
+        return str.__str__(content)
     return content
 
 
