@@ -134,9 +134,11 @@ class InlineChannel:
 
     def close(self) -> None:
         """Stop the ticker. Whoever built the owners closes them afterwards."""
-        self._closed = True
+        if self._pid != os.getpid():
+            return  # the lock and the thread are the parent's
+        with self._lock:
+            self._closed = True
+            ticker = self._ticker
         self._woken.set()
-        ticker = self._ticker
-        if self._pid == os.getpid() and ticker not in (None, threading.current_thread()):
-            assert ticker is not None
+        if ticker is not None and ticker is not threading.current_thread():
             ticker.join()

@@ -43,7 +43,7 @@ def opener(request: pytest.FixtureRequest) -> Iterator[Opener]:
         path, mode = request.getfixturevalue("host").store.path, {"host": "never"}
 
     def open_store(**arguments: Any) -> nf.Store:
-        opened.append(nf.open(path, **mode, **arguments))
+        opened.append(nf.open(path, **{**mode, **arguments}))
         return opened[-1]
 
     yield open_store
