@@ -76,8 +76,8 @@ def import_file(
     the time of the import.
 
     ``progress(bytes_read, bytes_in_all)`` is called between batches; the second is None where
-    nobody knows. What is acknowledged is durable (a batch at a time) as ``Session.append_many``
-    says.
+    nobody knows. When this returns, all of it survives a crash of any process and a power loss;
+    before, a crash may take what was appended last, and the same call brings it again.
 
     Raises NotFound (no such file), InvalidArgument (not a conversation file, unknown format), and
     what ``append_many`` raises when the store fails; then what was appended stays, and the same

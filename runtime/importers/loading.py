@@ -10,8 +10,9 @@ Every turn has an identity that does not depend on the run:
   session}``. A file that has grown keeps these, and two files about the same session that begin
   differently do not collide.
 
-Turns are appended in batches, several sessions at a time, since files hold them interleaved. Memory
-is bounded by the open batches plus a few words for each session of the file.
+Turns are appended in batches, several sessions at a time, since files hold them interleaved; the
+disk is waited for at the end, because until then the file is there to begin again from. Memory is
+bounded by the open batches plus a few words for each session of the file.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ class Loader:
         if len(target.waiting) >= BATCH_TURNS_MAX:
             self._write(target)
         elif self._open_turns >= OPEN_TURNS_MAX or self._open_characters >= OPEN_CHARACTERS_MAX:
-            self.finish()
+            self._write_all()
 
     def add_branch(self, branch: Branch) -> None:
         """A whole conversation. Where the session holds another course of it, the branch's own name
@@ -109,7 +110,12 @@ class Loader:
             self.add(turn)
 
     def finish(self) -> None:
-        """Write everything that waits."""
+        """Write everything that waits, and return when it is on the disk."""
+        self._write_all()
+        if not self._dry_run and self._store is not None:
+            self._store.settle()
+
+    def _write_all(self) -> None:
         for target in list(self._open.values()):
             self._write(target)
 
@@ -226,7 +232,9 @@ class Loader:
         # The place of a turn without a key is its identity: nobody may append in between.
         expect = target.end if any("key" not in turn.fields for turn in turns) else None
         try:
-            written = chat.append_many([turn.fields for turn in turns], expect_seq=expect)
+            written = chat.append_many(
+                [turn.fields for turn in turns], expect_seq=expect, sync="process"
+            )
         except (Conflict, InvalidArgument) as error:
             if len(turns) == 1:
                 self._refuse(turns[0], str(error))
