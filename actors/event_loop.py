@@ -1,6 +1,6 @@
-"""A selector that other threads can wake, and that also watches descriptors for their end.
+"""A selector that other threads can wake.
 
-Only ``wake`` and ``watch`` may be called from other threads than the one that calls ``wait``.
+Only ``wake`` may be called from other threads than the one that calls ``wait``.
 """
 
 from __future__ import annotations
@@ -8,9 +8,7 @@ from __future__ import annotations
 import contextlib
 import selectors
 import socket
-from collections import deque
 from collections.abc import Callable, Iterator
-from functools import partial
 
 from neverforget.actors.connection import Connection
 
@@ -23,7 +21,6 @@ class EventLoop:
         self._wake_in, self._wake_out = socket.socketpair()
         self._wake_in.setblocking(False)
         self._wake_out.setblocking(False)
-        self._watched: deque[tuple[int, Callable[[], None]]] = deque()
         self._selector.register(self._wake_out, READ, self._woken)
 
     def wake(self) -> None:
@@ -31,12 +28,6 @@ class EventLoop:
         # A full socket has bytes to read, so the other side wakes anyway.
         with contextlib.suppress(OSError):
             self._wake_in.send(b"\0")
-
-    def watch(self, descriptor: int, callback: Callable[[], None]) -> None:
-        """Call ``callback`` in the loop, once, when ``descriptor`` is readable (a pidfd: the
-        process has ended)."""
-        self._watched.append((descriptor, callback))
-        self.wake()
 
     def listen(self, listener: socket.socket, callback: Callable[[], None]) -> None:
         self._selector.register(listener, READ, callback)
@@ -75,10 +66,3 @@ class EventLoop:
         with contextlib.suppress(BlockingIOError):
             while self._wake_out.recv(4096):
                 pass
-        while self._watched:
-            descriptor, callback = self._watched.popleft()
-            self._selector.register(descriptor, READ, partial(self._fired, descriptor, callback))
-
-    def _fired(self, descriptor: int, callback: Callable[[], None]) -> None:
-        self._selector.unregister(descriptor)
-        callback()

@@ -6,8 +6,8 @@ service together, which is what makes a group commit need no timer. The service'
 on their connections and sent when it says ``flush``, one system call a connection.
 
 Invariants
-* Only the loop's thread touches connections and the service. ``wake``, ``submit``, ``watch`` and a
-  reply may come from any thread: they go through a deque and the wake-up socket.
+* Only the loop's thread touches connections and the service. ``wake``, ``submit`` and a reply may
+  come from any thread: they go through a deque and the wake-up socket.
 * No client can block the loop, make it grow without bound, or hurt another client: see ``Bounds``.
   What breaks the protocol is closed, with a Failure as far as the socket takes it.
 * Idle means asleep: the loop waits in the selector until a request, a wake-up or the service's
@@ -117,10 +117,6 @@ class SocketServer:
         """A request that came another way than by socket joins the next turn."""
         self._submitted.append(pending)
         self.wake()
-
-    def watch(self, descriptor: int, callback: Callable[[], None]) -> None:
-        """Call ``callback`` in the loop, once, when ``descriptor`` is readable."""
-        self._loop.watch(descriptor, callback)
 
     def answer(self, connection: Connection, message: AnyReply) -> None:
         if threading.get_ident() != self._thread_id:

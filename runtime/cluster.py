@@ -43,6 +43,7 @@ class Cluster:
         context = ray.get_runtime_context()
         self.node_id: str = context.get_node_id()
         self.address: str = context.gcs_address
+        self._job: str = context.get_job_id()
         self.namespace = NAMESPACE
         self._private_folder = private_folder
         self._environment = environment
@@ -88,7 +89,7 @@ class Cluster:
     def lost(self) -> str | None:
         """Why owners can no longer be started again, None while they can. Also reaps: a raylet that
         nobody has waited for keeps its workers alive."""
-        if not ray.is_initialized():
+        if not ray.is_initialized() or ray.get_runtime_context().get_job_id() != self._job:
             return "ray.shutdown was called"
         node = ray._private.worker._global_node
         if node is None:

@@ -129,17 +129,21 @@ class Host:
             self._closed = True
             remove_endpoint(self.store.path, self._process)
             self._watchdog.stop()
-            handles = [owner.handle for owner in self._watchdog.owners]
-            with ThreadPoolExecutor(min(16, len(handles))) as pool:
-                for handle, orderly in zip(
-                    handles, pool.map(lambda h: h.stop(_OWNER_STOP_S), handles), strict=True
-                ):
-                    if not orderly:
-                        log.warning("%s did not end in order; it will be recovered", handle.name)
+            # Without its Ray there is nobody to tell, and asking would make Ray start a new one.
+            if self._cluster.lost() is None:
+                self._stop_owners()
             if self._server is not None:
                 self._server.stop()
             self._lock.release()
             self._cluster.close()
+
+    def _stop_owners(self) -> None:
+        handles = [owner.handle for owner in self._watchdog.owners]
+        with ThreadPoolExecutor(min(16, len(handles))) as pool:
+            orderly = pool.map(lambda handle: handle.stop(_OWNER_STOP_S), handles)
+            for handle, well in zip(handles, orderly, strict=True):
+                if not well:
+                    log.warning("%s did not end in order; it will be recovered", handle.name)
 
     def _come_up(self) -> None:
         for owner in self._watchdog.owners:

@@ -13,6 +13,7 @@ Invariants
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import socket
 import sys
@@ -27,7 +28,7 @@ from neverforget.runtime.config import Config
 from neverforget.runtime.endpoint import Endpoint, read_endpoint
 from neverforget.runtime.start_host import is_held, pause, start_host
 from neverforget.runtime.store_directory import exists
-from neverforget.storage.directory_lock import process_state
+from neverforget.storage.directory_lock import process_state, this_process
 from neverforget.storage.errors import (
     InvalidArgument,
     NotFound,
@@ -150,6 +151,8 @@ class Attachment:
                     self._control, _ = greet(
                         endpoint.control, endpoint.store_id, _within(_GREETING_S, deadline)
                     )
+                    if endpoint.process == this_process() and self._hosting is None:
+                        self._hosting = share_hosting(self.path)
                     return endpoint
                 except TimeoutError:
                     silent = True  # stopped or hung: the next host knows what to do with it
@@ -170,9 +173,8 @@ class Attachment:
             raise NotFound(f"there is no store at {self.path}")
         if _hosts_here():
             if self._hosting is None:
-                self._hosting = host_here(
-                    self.path, self._config, create=self._create, store_id=self._store_id
-                )
+                self._hosting = hosting_of(self.path)
+            self._hosting.ensure(self._config, create=self._create, store_id=self._store_id)
         else:
             try:
                 start_host(self.path, self._config.named, deadline)
@@ -230,6 +232,26 @@ class Hosting:
         self.host: Host | None = None
         self.lock = threading.Lock()
 
+    def ensure(self, config: Config, *, create: bool, store_id: str | None) -> None:
+        """Host it, unless that is so already or another process was faster."""
+        from neverforget.runtime.host import Host
+
+        with self.lock:
+            if self.host is not None:
+                return
+            # From now on, and not from the import on: so it runs before Ray's own.
+            atexit.unregister(_close_all)
+            atexit.register(_close_all)
+            with contextlib.suppress(StoreLocked):
+                self.host = Host.start(
+                    self.path,
+                    config,
+                    role="application",
+                    on_end=self.end,
+                    create=create,
+                    store_id=store_id,
+                )
+
     def end(self, why: str | None) -> None:
         """The host's Ray is gone. Handles find, or become, the next host."""
         del why
@@ -251,31 +273,21 @@ class Hosting:
             host.close()
 
 
-def host_here(path: Path, config: Config, *, create: bool, store_id: str | None) -> Hosting | None:
-    """Host ``path`` in this process's Ray. None: another process was faster."""
-    from neverforget.runtime.host import Host
-
+def hosting_of(path: Path) -> Hosting:
+    """One handle more on what this process hosts, or will host, at ``path``."""
     with _registry:
         hosting = _hostings.setdefault(path, Hosting(path))
         hosting.handles += 1
-    try:
-        with hosting.lock:
-            if hosting.host is None:
-                hosting.host = Host.start(
-                    path,
-                    config,
-                    role="application",
-                    on_end=hosting.end,
-                    create=create,
-                    store_id=store_id,
-                )
-    except StoreLocked:
-        hosting.release()
-        return None
-    except BaseException:
-        hosting.release()
-        raise
-    return hosting
+        return hosting
+
+
+def share_hosting(path: Path) -> Hosting | None:
+    """Another handle on what this process hosts already. None: nothing, or not through handles."""
+    with _registry:
+        hosting = _hostings.get(path)
+        if hosting is not None:
+            hosting.handles += 1
+        return hosting
 
 
 def _hosts_here() -> bool:
@@ -308,7 +320,6 @@ _registry = threading.Lock()
 _hostings: dict[Path, Hosting] = {}
 _attachments: weakref.WeakSet[Attachment] = weakref.WeakSet()
 os.register_at_fork(after_in_child=_forget_in_child)
-atexit.register(_close_all)
 
 
 # ---- errors --------------------------------------------------------------------------------------

@@ -90,8 +90,8 @@ def test_process_is_answered_and_sent_before_the_sync_and_disk_after(owned: Owne
     """Who asked for little does not wait for the disk because a neighbour asked for more."""
     events: list[Any] = []
     asked = [
-        Asked(append(1), events), Asked(append(2, sync=SYNC_PROCESS), events), Asked(get(3), events),
-    ]  # fmt: skip
+        Asked(request, events) for request in (append(1), append(2, sync=SYNC_PROCESS), get(3))
+    ]
     before = syncs(owned.fs)
     owned.partition.run(asked, lambda: events.append(("flush", syncs(owned.fs) - before)))
     assert events[:4] == [2, ("flush", 0), 1, ("flush", 1)]
