@@ -84,6 +84,8 @@ class Loader:
         self.turns += 1
         target = self._target(turn)
         self._identify(target, turn)
+        if turn.seq is not None and target.waiting and turn.seq <= (target.waiting[-1].seq or 0):
+            self._write(target)  # it may repeat one that waits: only what is written is compared
         target.waiting.append(turn)
         self._open[id(target)] = target
         self._open_turns += 1
@@ -189,11 +191,12 @@ class Loader:
         """What is left of an export's turns when those that stand at their place already are taken
         out."""
         left: list[SourceTurn] = []
+        known = target.began_with if self._dry_run else target.end
         after = target.end  # where the next new turn of this batch will stand
         for turn in turns:
             if turn.seq is None:
                 left.append(turn)
-            elif turn.seq < target.began_with and self._stands(target, turn):
+            elif turn.seq < known and self._stands(target, turn):
                 self.existing += 1
             elif "key" in turn.fields or turn.seq == after:
                 left.append(turn)
@@ -236,6 +239,13 @@ class Loader:
                 [turn.fields for turn in turns], expect_seq=expect, sync="process"
             )
         except (Conflict, InvalidArgument) as error:
+            end = chat.info().turns
+            if expect is not None and end > target.end:  # somebody appends too: look again
+                target.end = end
+                left = self._without_known_places(target, turns)
+                if left:
+                    self._append(target, chat, left)
+                return
             if len(turns) == 1:
                 self._refuse(turns[0], str(error))
                 return

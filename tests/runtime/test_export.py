@@ -144,6 +144,48 @@ def test_lines_that_were_cut_out_are_missed(tmp_path: Path) -> None:
         assert "lacks the turns from seq 2 to 3" in report.problems[0].message
 
 
+def test_a_file_that_holds_an_export_twice_brings_it_once(
+    old: nf.Store, new: nf.Store, tmp_path: Path
+) -> None:
+    fill(old)
+    count = export(old, tmp_path / "all.jsonl")
+    (tmp_path / "twice.jsonl").write_bytes((tmp_path / "all.jsonl").read_bytes() * 2)
+    report = import_file(new, tmp_path / "twice.jsonl")
+    assert (report.appended, report.existing, report.problems) == (count, count, ())
+    assert turns(new) == turns(old)
+
+
+def test_an_import_beside_another_one_of_the_same_export_finds_what_is_there(
+    old: nf.Store, new: nf.Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While one looked, the other appended: the places are taken, and by the very same turns."""
+    old.session("s").append_many([{"role": "user", "content": n} for n in range(5)])
+    export(old, tmp_path / "all.jsonl")
+    append_many = nf.Session.append_many
+    monkeypatch.setattr(nf.Session, "append_many", race := Race(append_many))
+    report = import_file(new, tmp_path / "all.jsonl")
+    assert race.lost
+    assert (report.appended, report.existing, report.problems) == (2, 3, ())
+    assert turns(new) == turns(old)
+
+
+class Race:
+    """Before the first batch goes out, somebody else appends the first three of it."""
+
+    def __init__(self, append_many: Any) -> None:
+        self._append_many = append_many
+        self.lost = False
+
+    def __get__(self, chat: Any, owner: Any) -> Any:
+        def append_many(batch: list[Any], **arguments: Any) -> Any:
+            if not self.lost:
+                self.lost = True
+                self._append_many(chat, batch[:3])
+            return self._append_many(chat, batch, **arguments)
+
+        return append_many
+
+
 def test_erased_turns_say_so_and_keep_their_place(tmp_path: Path) -> None:
     with (
         nf.open(tmp_path / "old", inline=True) as old,
