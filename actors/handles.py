@@ -7,6 +7,7 @@ import contextlib
 from typing import Any
 
 import ray
+from ray.exceptions import ActorDiedError, GetTimeoutError, RayActorError, RayError
 
 from neverforget.actors.actor_options import NAMESPACE
 from neverforget.storage.errors import Unavailable
@@ -26,7 +27,7 @@ class PartitionHandle:
         """Ask and wait. Unavailable (outcome unknown) when no answer came."""
         try:
             reply: bytes = ray.get(self.actor.call.remote(frame), timeout=timeout_s)
-        except (ray.exceptions.RayActorError, ray.exceptions.GetTimeoutError) as error:
+        except (RayActorError, GetTimeoutError) as error:
             raise Unavailable(
                 f"owner {self.name} did not answer: {error}", outcome="unknown"
             ) from error
@@ -36,7 +37,7 @@ class PartitionHandle:
         """The same, awaited; the caller sets the time limit."""
         try:
             reply: bytes = await self.actor.call.remote(frame)
-        except ray.exceptions.RayActorError as error:
+        except RayActorError as error:
             raise Unavailable(
                 f"owner {self.name} did not answer: {error}", outcome="unknown"
             ) from error
@@ -46,7 +47,7 @@ class PartitionHandle:
         """Its pid, state and reason. Unavailable when it does not answer."""
         try:
             told: dict[str, Any] = ray.get(self.actor.describe.remote(), timeout=timeout_s)
-        except ray.exceptions.RayError as error:
+        except RayError as error:
             raise Unavailable(
                 f"owner {self.name} did not start: {error}", outcome="not_applied"
             ) from error
@@ -56,9 +57,9 @@ class PartitionHandle:
         """Ray has given this owner up and will not start it again. False while it may come back."""
         try:
             ray.get(self.actor.describe.remote(), timeout=timeout_s)
-        except (ray.exceptions.ActorDiedError, Unavailable):
+        except (ActorDiedError, Unavailable):
             return True
-        except ray.exceptions.RayError:
+        except RayError:
             return False
         return False
 
@@ -67,9 +68,9 @@ class PartitionHandle:
         orderly = True
         try:
             ray.get(self.actor.stop.remote(), timeout=timeout_s)
-        except (Unavailable, ray.exceptions.RayError):
+        except (Unavailable, RayError):
             orderly = False
-        with contextlib.suppress(Unavailable, ray.exceptions.RayError, ValueError):
+        with contextlib.suppress(Unavailable, RayError, ValueError):
             ray.kill(self.actor, no_restart=True)
         return orderly
 

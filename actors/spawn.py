@@ -18,6 +18,13 @@ from neverforget.storage.errors import Unavailable
 _NAME_FREE_S = 10.0
 
 
+def made_remote(cls: type[Any], **options: Any) -> Any:
+    """The plain class as an actor class. (Decorated where it stands, Ray would pickle it by value,
+    together with the globals of its module.)"""
+    remote_class: Any = ray.remote(cls)
+    return remote_class.options(**options)
+
+
 def spawn_partition(
     spec: PartitionSpec, *, node_id: str, environment: dict[str, str]
 ) -> PartitionHandle:
@@ -35,11 +42,11 @@ def spawn_partition(
     }
     if environment:
         options["runtime_env"] = {"env_vars": environment}
-    remote_class: Any = ray.remote(PartitionActor)
+    remote_class = made_remote(PartitionActor, **options)
     give_up_at = time.monotonic() + _NAME_FREE_S
     while True:
         try:
-            return PartitionHandle(name, remote_class.options(**options).remote(spec))
+            return PartitionHandle(name, remote_class.remote(spec))
         except ValueError as error:
             if time.monotonic() > give_up_at:
                 raise Unavailable(

@@ -20,12 +20,15 @@ from pathlib import Path
 from typing import Any
 
 import ray
+from ray._private import worker as ray_worker
+from ray.exceptions import GetTimeoutError, RayActorError
+from ray.util.client import ray as ray_client
 
 from neverforget.actors.actor_options import NAMESPACE
 from neverforget.actors.handles import PartitionHandle
 from neverforget.actors.process_end import pid_exists
 from neverforget.actors.region_life import PartitionSpec
-from neverforget.actors.spawn import spawn_partition
+from neverforget.actors.spawn import made_remote, spawn_partition
 from neverforget.runtime.endpoint import checked_folder
 from neverforget.runtime.process_environment import python_path
 from neverforget.storage.errors import Unavailable
@@ -91,7 +94,7 @@ class Cluster:
         nobody has waited for keeps its workers alive."""
         if not ray.is_initialized() or ray.get_runtime_context().get_job_id() != self._job:
             return "ray.shutdown was called"
-        node = ray._private.worker._global_node
+        node: Any = ray_worker._global_node
         if node is None:
             return None  # somebody else's node: they watch it
         for name, _process in node.dead_processes():
@@ -110,7 +113,7 @@ class ActorGroup:
 
     def __init__(self, cls: type[Any], arguments: Sequence[tuple[Any, ...]]) -> None:
         # Two calls at once: one that works for long, and one that asks how it is getting on.
-        remote_class: Any = ray.remote(cls).options(num_cpus=0, max_concurrency=2, max_restarts=0)
+        remote_class = made_remote(cls, num_cpus=0, max_concurrency=2, max_restarts=0)
         self._actors = [remote_class.remote(*each) for each in arguments]
         self._running: list[Any] = []
 
@@ -137,7 +140,7 @@ class ActorGroup:
     def _wait(self, calls: list[Any], timeout_s: float) -> list[Any]:
         try:
             found: list[Any] = ray.get(calls, timeout=timeout_s)
-        except (ray.exceptions.RayActorError, ray.exceptions.GetTimeoutError) as error:
+        except (RayActorError, GetTimeoutError) as error:
             raise Unavailable(f"an agent does not answer: {error}", outcome="unknown") from error
         return found
 
@@ -148,9 +151,9 @@ def is_ours_to_use() -> bool:
     A task or actor is no driver: owners that belong to it would end with it, so it attaches, or
     starts a host of its own, like any process without Ray.
     """
-    if not ray.is_initialized() or ray.util.client.ray.is_connected():
+    if not ray.is_initialized() or ray_client.is_connected():
         return False
-    return bool(ray._private.worker.global_worker.mode == ray._private.worker.SCRIPT_MODE)
+    return bool(ray_worker.global_worker.mode == ray_worker.SCRIPT_MODE)
 
 
 def _private_folder(store_id: str) -> Path:

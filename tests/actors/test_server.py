@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,10 +34,10 @@ def serve(short_path: Path) -> Iterator[Serve]:
     """Start a server with these bounds; several in one test have one path each."""
     servers: list[SocketServer] = []
 
-    def start(**bounds: float) -> tuple[Echo, Path]:
+    def start(**changes: Any) -> tuple[Echo, Path]:
         echo = Echo()
         path = short_path / f"{len(servers)}.sock"
-        server = SocketServer(path, echo, store_id=STORE_ID, bounds=Bounds(**bounds))  # type: ignore[arg-type]
+        server = SocketServer(path, echo, store_id=STORE_ID, bounds=Bounds(**changes))
         server.start("server under test")
         servers.append(server)
         return echo, path

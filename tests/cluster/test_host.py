@@ -138,7 +138,7 @@ def test_the_hosts_socket_tells_who_owns_what(host: Host) -> None:
 
 
 def test_an_owner_answers_calls_from_other_nodes(host: Host, ray_local: Any) -> None:
-    @ray_local.remote(num_cpus=0)
+    @ray_local.remote(num_cpus=0)  # type: ignore[untyped-decorator]
     def elsewhere(handle: PartitionHandle, frame: bytes) -> bytes:
         return handle.call(frame, 20.0)
 
@@ -237,7 +237,7 @@ def test_threads_that_attach_at_once_share_one_host(ray_local: Any, short_path: 
 def test_tasks_attach_to_the_drivers_host_and_never_host_themselves(
     ray_local: Any, short_path: Path
 ) -> None:
-    @ray_local.remote(num_cpus=0)
+    @ray_local.remote(num_cpus=0)  # type: ignore[untyped-decorator]
     def task(path: str, host: str) -> tuple[str, int]:
         from neverforget.runtime.opening import attach as attach_here
 

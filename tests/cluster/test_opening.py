@@ -111,14 +111,14 @@ def test_owners_end_with_their_host_and_the_next_host_has_their_turns(path: Path
 
 
 REFRESH = """
-import json, sys, time
+import json, sys, threading, time
 from neverforget.runtime.opening import attach
 attachment = attach(sys.argv[1], wait=60.0, host=sys.argv[2])
 old = attachment.endpoint
 print(json.dumps(old.pid), flush=True)
-deadline = time.monotonic() + 60
+deadline, pause = time.monotonic() + 60, threading.Event()
 while attachment.refresh(deadline).process == old.process:
-    time.sleep(0.02)
+    pause.wait(0.02)
 print(json.dumps([attachment.endpoint.pid, attachment.store_id == old.store_id]))
 """
 
@@ -249,7 +249,7 @@ host.close()
     assert inline.stdout.readline() == "open\n"
     for host in ("auto", "never"):
         with pytest.raises(StoreLocked) as caught:
-            attach(path, host=host)  # type: ignore[arg-type]
+            attach(path, host=host)
         assert (caught.value.pid, caught.value.role) == (inline.pid, "application")
     inline.communicate("\n", timeout=PATIENCE_S)
     assert attached(path)["kind"] == "serve"
