@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
 from typing import Any, TypeVar, overload
 
@@ -27,7 +28,9 @@ class AsyncSession(SessionCore):
     """
 
     async def _run(self, operation: Operation[T]) -> T:
-        return await run(operation, self._lease.channel_here(), self._scope.deadline_s)
+        return await run(
+            operation, self._lease.channel_here(asyncio.get_running_loop()), self._scope.deadline_s
+        )
 
     # ---- writing ---------------------------------------------------------------------------------
 

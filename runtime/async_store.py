@@ -59,7 +59,9 @@ class AsyncStore(StoreCore):
     """
 
     async def _run(self, operation: Operation[T]) -> T:
-        return await run(operation, self._lease.channel_here(), self._scope.deadline_s)
+        return await run(
+            operation, self._lease.channel_here(asyncio.get_running_loop()), self._scope.deadline_s
+        )
 
     def scoped(
         self,

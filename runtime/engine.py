@@ -7,7 +7,6 @@ afresh there) and forgets inline ones, which are its parent's.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import threading
@@ -18,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from neverforget.runtime import config as settings
-from neverforget.runtime.async_channel import AsyncChannel, AsyncSocketChannel, ThreadedChannel
 from neverforget.runtime.channel import Channel, SocketChannel, closed
 from neverforget.runtime.config import Config
 from neverforget.runtime.operation import Context, RequestIds
@@ -27,6 +25,9 @@ from neverforget.storage.clock import Clock, SystemClock
 from neverforget.storage.errors import StoreLocked, UnsupportedFormat
 
 if TYPE_CHECKING:
+    import asyncio
+
+    from neverforget.runtime.async_channel import AsyncChannel
     from neverforget.runtime.opening import Attachment
 
 HostChoice = Literal["auto", "never"]
@@ -111,6 +112,8 @@ class Engine:
             return shared.channel
 
     def _new_async_channel(self) -> AsyncChannel:
+        from neverforget.runtime.async_channel import AsyncSocketChannel, ThreadedChannel
+
         if self.attachment is None:
             return ThreadedChannel(self.channel)
         return AsyncSocketChannel(self.store_id, self.attachment)
@@ -138,8 +141,10 @@ class Engine:
 
 
 def _running() -> asyncio.AbstractEventLoop | None:
+    from asyncio import get_running_loop
+
     try:
-        return asyncio.get_running_loop()
+        return get_running_loop()
     except RuntimeError:
         return None
 
@@ -163,10 +168,9 @@ class Lease:
                 raise closed()
             lease = lease.parent
 
-    def channel_here(self) -> AsyncChannel:
-        """The channel for the running event loop."""
+    def channel_here(self, loop: asyncio.AbstractEventLoop) -> AsyncChannel:
+        """The channel for ``loop``, which is running in this thread."""
         self.check()
-        loop = asyncio.get_running_loop()
         owner = self._owner()
         if loop in owner._loops:
             return self.engine._loops[loop].channel

@@ -159,7 +159,7 @@ async def test_calls_over_sockets_use_no_threads(attached: nf.aio.AsyncStore) ->
 async def test_a_cancelled_call_does_not_disturb_the_others(attached: nf.aio.AsyncStore) -> None:
     chat = attached.session("chat")
     await chat.info()
-    channel = attached._lease.channel_here()
+    channel = attached._lease.channel_here(asyncio.get_running_loop())
     assert isinstance(channel, AsyncSocketChannel)
     conversation = channel._conversations[chat._place.partition]
     waiting = asyncio.ensure_future(anext(chat.follow()))

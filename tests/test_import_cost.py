@@ -1,0 +1,77 @@
+"""Importing neverforget is free: nothing heavy, no file, no socket, no logging."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from neverforget.runtime.config import Config
+from tests.fakes.plain_host import PlainHost
+
+HEAVY = ("ray", "faiss", "pyarrow", "numpy", "typer", "rich", "httpx", "pytest", "asyncio")
+
+
+def run(program: str, *arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return done.stdout
+
+
+def test_importing_loads_nothing_heavy() -> None:
+    program = f"""
+import sys, neverforget
+loaded = [name for name in {HEAVY!r} if name in sys.modules]
+assert not loaded, loaded
+inner = sorted(name for name in sys.modules if name.startswith("neverforget."))
+assert not inner, inner
+"""
+    run(program)
+
+
+def test_importing_opens_no_file_or_socket_and_configures_no_logging() -> None:
+    program = """
+import importlib.abc, sys
+seen = []
+def hook(event, arguments):
+    if event.startswith("socket.") or event == "subprocess.Popen":
+        seen.append(event)
+    if event == "open" and arguments[1] not in (None, "r", "rb"):
+        seen.append((event, arguments[0]))
+import logging
+sys.addaudithook(hook)
+import neverforget
+for name in neverforget.__all__:
+    if name not in ("import_file", "ImportReport", "testing"):
+        getattr(neverforget, name)
+assert not seen, seen
+assert not logging.getLogger().handlers and not logging.getLogger("neverforget").handlers
+import threading
+assert threading.active_count() == 1
+"""
+    run(program)
+
+
+def test_an_attached_client_loads_nothing_heavy(short_path: Path) -> None:
+    host = PlainHost(short_path / "store", Config(partitions=1))
+    program = f"""
+import sys, neverforget as nf
+with nf.open(sys.argv[1], host="never") as store:
+    chat = store.session("chat")
+    chat.append("user", {{"a": 1}})
+    chat.append_many([{{"role": "user", "content": "x"}}])
+    list(chat), chat.tail(), chat.page(), chat.info(), store.sessions(), store.status()
+    chat.hide(0); store.audit(); chat.fork("f", at=1); store.verify()
+loaded = [name for name in {HEAVY!r} if name in sys.modules]
+assert not loaded, loaded
+"""
+    try:
+        run(program, str(short_path / "store"))
+    finally:
+        host.close()

@@ -1,0 +1,201 @@
+"""The public names, pinned: what is here may be used, everything else may change."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pickle
+import subprocess
+import sys
+from enum import Enum
+
+import msgspec
+import pytest
+
+import neverforget as nf
+from neverforget.storage import errors
+
+
+def words(text: str) -> list[str]:
+    return text.split()
+
+
+NAMES = words(
+    """
+    CONFIRMED AuditEntry Config Confirmation ConfirmationRequired Conflict Corrupt EmbedderMismatch
+    ErasureReport Finding HostInfo ImportReport InvalidArgument NeverforgetError NotFound OutOfSpace
+    Overloaded OwnerFenced OwnerInfo Page Poisoned Role Session SessionInfo Status Store StoreClosed
+    StoreLocked Turn TurnRef Unavailable UnsupportedFormat VerifyReport
+    aio import_file integrations open testing
+"""
+)
+
+STORE = words(
+    """
+    address audit backup close config namespaces scoped session sessions settle status verify
+"""
+)
+
+SESSION = words(
+    """
+    agent append append_many erase follow fork get hide info name namespace page tail unhide
+"""
+)
+
+FIELDS = {
+    nf.Turn: "namespace session seq role content name agent call_id key metadata timestamp "
+    "token_count consolidated state",
+    nf.SessionInfo: "namespace session agents turns tokens first_at last_at consolidated_through",
+    nf.Page: "items next previous has_more",
+    nf.TurnRef: "namespace session first last",
+    nf.AuditEntry: "operation target key by at reason details",
+    nf.ErasureReport: "turns bytes unreachable at",
+    nf.VerifyReport: "ok findings records bytes",
+    nf.Status: "store_id path host owners",
+}
+
+SIGNATURES = {
+    nf.open: "path *host inline wait agent namespace config **overrides",
+    nf.Store.scoped: "*namespace agent deadline",
+    nf.Store.session: "name *agent namespace",
+    nf.Store.sessions: "*namespace prefix after limit",
+    nf.Store.namespaces: "prefix *max_depth after limit",
+    nf.Store.audit: "*operation by target timeframe after limit",
+    nf.Store.settle: "timeout progress",
+    nf.Store.backup: "directory progress",
+    nf.Session.append: "role content *name call_id metadata timestamp token_count key expect_seq "
+    "sync",
+    nf.Session.append_many: "turns *expect_seq sync",
+    nf.Session.tail: "limit *max_tokens roles include_hidden",
+    nf.Session.page: "*after before newest limit include_hidden",
+    nf.Session.get: "seq default",
+    nf.Session.follow: "after",
+    nf.Session.hide: "seqs *reason",
+    nf.Session.unhide: "seqs",
+    nf.Session.fork: "name *at",
+    nf.Session.erase: "seqs *confirm reason by",
+}
+
+
+def public(thing: object) -> list[str]:
+    return sorted(name for name in dir(thing) if not name.startswith("_"))
+
+
+def arguments(function: object) -> str:
+    words = []
+    starred = False
+    assert callable(function)
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.name == "self":
+            continue
+        if parameter.kind is parameter.VAR_KEYWORD:
+            words.append(f"**{parameter.name}")
+        elif parameter.kind is parameter.KEYWORD_ONLY and not starred:
+            starred = True
+            words.append(f"*{parameter.name}")
+        else:
+            words.append(parameter.name)
+    return " ".join(words)
+
+
+def test_the_package_has_these_names_and_no_others() -> None:
+    assert sorted(nf.__all__) == sorted(NAMES) == dir(nf)
+    for name in NAMES:
+        assert getattr(nf, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'remember'"):
+        nf.remember  # noqa: B018
+    namespace: dict[str, object] = {}
+    exec("from neverforget import *", namespace)
+    assert set(NAMES) <= set(namespace)
+
+
+def test_the_submodules_have_these_names() -> None:
+    assert nf.aio.__all__ == ["AsyncSession", "AsyncStore", "open"]
+    assert nf.testing.__all__ == ["nf_store", "store"]
+    assert nf.testing.nf_store is not None
+    assert importlib.import_module("neverforget.integrations") is nf.integrations
+    with pytest.raises(AttributeError):
+        nf.testing.nothing  # noqa: B018
+
+
+def test_stores_and_sessions_have_these_methods() -> None:
+    assert public(nf.Store) == sorted(STORE)
+    assert public(nf.Session) == sorted(SESSION)
+
+
+@pytest.mark.parametrize(("function", "expected"), SIGNATURES.items(), ids=lambda v: str(v)[:40])
+def test_methods_take_these_arguments(function: object, expected: str) -> None:
+    assert arguments(function) == expected
+
+
+@pytest.mark.parametrize(("value", "fields"), FIELDS.items(), ids=lambda v: str(v)[:40])
+def test_values_are_frozen_structs_of_these_fields(value: type, fields: str) -> None:
+    assert issubclass(value, msgspec.Struct)
+    assert list(value.__struct_fields__) == fields.split()
+    assert value.__struct_config__.frozen
+
+
+def test_everything_public_is_documented() -> None:
+    for name in NAMES:
+        thing = getattr(nf, name)
+        if name == "CONFIRMED" or inspect.ismodule(thing):
+            continue
+        if inspect.isclass(thing) and issubclass(thing, errors.NeverforgetError):
+            assert name in (errors.__doc__ or "")  # the tree tells whose fault each one is
+            continue
+        assert thing.__doc__ and len(thing.__doc__) > 20, name
+    for cls in (nf.Store, nf.Session, nf.aio.AsyncStore, nf.aio.AsyncSession):
+        for name in public(cls):
+            assert getattr(cls, name).__doc__, f"{cls.__name__}.{name}"
+
+
+def test_writes_say_what_survives() -> None:
+    for write in ("append", "append_many", "hide", "fork", "erase"):
+        for cls in (nf.Session, nf.aio.AsyncSession):
+            words = " ".join((getattr(cls, write).__doc__ or "").split())
+            assert "crash" in words, f"{cls.__name__}.{write}"
+        words = " ".join((getattr(nf.Session, write).__doc__ or "").split())
+        assert "power loss" in words, write
+
+
+def test_confirmation_is_a_plain_enum_of_one_member() -> None:
+    assert issubclass(nf.Confirmation, Enum) and list(nf.Confirmation) == [nf.CONFIRMED]
+    assert not isinstance(nf.CONFIRMED, str | int)
+
+
+def test_roles() -> None:
+    assert [role.value for role in nf.Role] == [
+        "user", "assistant", "system", "tool_call", "tool_result", "thought",
+    ]  # fmt: skip
+    assert all(isinstance(role, str) and role == role.value for role in nf.Role)
+
+
+@pytest.mark.parametrize("error", sorted(errors.BY_CODE.values(), key=str))
+def test_errors_are_public_and_pickle_both_ways(error: type[errors.NeverforgetError]) -> None:
+    assert getattr(nf, error.__name__) is error
+    made = error("what and why", **dict.fromkeys(error.fields, 7))
+    back = pickle.loads(pickle.dumps(made))
+    assert type(back) is error and str(back) == "what and why"
+    assert all(getattr(back, name) == 7 for name in error.fields)
+
+
+@pytest.mark.parametrize(
+    ("error", "builtin"),
+    [
+        (nf.InvalidArgument, ValueError),
+        (nf.ConfirmationRequired, ValueError),
+        (nf.NotFound, KeyError),
+        (nf.OutOfSpace, OSError),
+        (nf.Poisoned, OSError),
+        (nf.Unavailable, ConnectionError),
+    ],
+)
+def test_errors_are_also_what_python_calls_them(error: type, builtin: type) -> None:
+    assert issubclass(error, builtin) and issubclass(error, nf.NeverforgetError)
+
+
+def test_names_resolve_in_a_fresh_process_in_any_order() -> None:
+    for name in NAMES:
+        program = f"import neverforget as nf; nf.{name}; nf.{name}"
+        if name in ("aio", "import_file", "open", "Turn", "InvalidArgument"):
+            subprocess.run([sys.executable, "-c", program], check=True)
