@@ -168,8 +168,9 @@ class Appender:
             if header.flags & _KEYED:
                 start = offset + HEADER_BYTES
                 body = memoryview(records)[start : start + header.body_length]
-                opened_at = found.opened_at if found is not None else 0
-                stored = self._repeats.key(held_id, opened_at, header, body, erased_too=True)
+                own = found is not None and found.session_id == held_id
+                opened_at = found.opened_at if found is not None and own else 0
+                stored = self._repeats.key(held_id, opened_at, header, body)
                 if stored is None:
                     raise Conflict(f"request {producer:016x}/{producer_seq} had other keys before")
             else:

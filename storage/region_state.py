@@ -32,6 +32,15 @@ from neverforget.storage.session_loading import load_turns
 # Headers taken in one pass: bounds what opening a large log needs besides the index itself.
 _CHUNK_RECORDS = 4_000_000
 FINDINGS_MAX = 1000
+# Control records that neither open a session nor end an erasure.
+_APPLIED = (
+    Kind.AGENT_JOINED,
+    Kind.MARK,
+    Kind.HIDDEN,
+    Kind.UNHIDDEN,
+    Kind.ERASING,
+    Kind.REFUSED,
+)
 
 Array = NDArray[Any]
 
@@ -129,27 +138,26 @@ class RegionState:
             self.keys.load(heads, positions, self._indexed_until)
 
     def _load_erasures(self, segment: SegmentHeads) -> None:
-        for position in _of_kinds(segment.heads, segment.positions, Kind.ERASING):
+        for position, _ in _of_kinds(segment.heads, segment.positions, Kind.ERASING):
             try:
                 _, body = self.control(position)
                 ranges = control.unpack_ranges(body.get(F[ControlField.RANGES], b""))
-            except Corrupt as error:
-                self._control_lost(position, error)
-                continue
+            except Corrupt:
+                continue  # reported with the other control records
             self.note_erased([r for r in ranges if not self.lost.holds(r[0])])
             self.unfinished[position] = ranges
-        for position in _of_kinds(segment.heads, segment.positions, Kind.ERASED):
+        for position, kind in _of_kinds(segment.heads, segment.positions, Kind.ERASED):
             try:
                 _, body = self.control(position)
                 done = control.number(body, ControlField.ERASING)
             except Corrupt as error:
-                self._control_lost(position, error)  # it is only done once more
+                self._control_lost(position, kind, error)  # it is only done once more
                 continue
             self.unfinished.pop(done, None)
 
     def _load_openings(self, heads: Array, positions: Array) -> None:
         """Sessions first: a fork's base must stand before its turns are counted from it."""
-        for position in _of_kinds(heads, positions, Kind.SESSION_OPENED, Kind.FORK):
+        for position, kind in _of_kinds(heads, positions, Kind.SESSION_OPENED, Kind.FORK):
             try:
                 header, body = self.control(position)
                 if header.kind == Kind.FORK:
@@ -158,7 +166,7 @@ class RegionState:
                     agent = body.get(F[ControlField.AGENT])
                     self.opened(header, position, *control.named(body), agent)
             except Corrupt as error:
-                self._control_lost(position, error)
+                self._control_lost(position, kind, error)
 
     def opened(
         self,
@@ -187,20 +195,18 @@ class RegionState:
         self.audit.note(position)
 
     def _load_controls(self, heads: Array, positions: Array) -> None:
-        skipped = (Kind.TURN, Kind.NOOP, Kind.SESSION_OPENED, Kind.FORK, Kind.ERASED)
-        rows = np.flatnonzero(~np.isin(heads["kind"], [int(kind) for kind in skipped]))
-        for position in positions[rows].tolist():
+        for position, kind in _of_kinds(heads, positions, *_APPLIED):
             try:
                 header, body = self.control(position)
                 self.apply(header, position, body)
             except Corrupt as error:
-                self._control_lost(position, error)
+                self._control_lost(position, kind, error)
 
     def apply(self, header: Header, position: int, body: Body) -> None:
         """What a control record besides those that open a session does to the index."""
         kind = header.kind
         if kind in AUDITED and not (kind == Kind.ERASING and F[ControlField.ERASING] in body):
-            self.audit.note(position)
+            self.audit.note(position)  # of an erasure in parts the first one
         if not header.session_id or header.session_id in self.index.erased_ids:
             return
         session = self.index.get_or_make(header.session_id, position)
@@ -227,7 +233,10 @@ class RegionState:
         if session.extra is not None:
             session.extra.evidence = max(session.extra.evidence, position)
 
-    def _control_lost(self, position: int, error: Corrupt) -> None:
+    def _control_lost(self, position: int, kind: int, error: Corrupt) -> None:
+        """That it happened is known from its header, what it said is not."""
+        if kind in AUDITED:
+            self.audit.note(position)
         if not self.is_erased_at(position):
             self.report(self.finding("corrupt_body", position, 0, str(error)))
 
@@ -252,10 +261,10 @@ def bare(header: Header) -> bytes:
     return HEADER.pack(*header._replace(body_length=0, body_crc=0, header_crc=0))
 
 
-def _of_kinds(heads: Array, positions: Array, *kinds: Kind) -> list[int]:
-    rows = np.isin(heads["kind"], [int(kind) for kind in kinds])
-    found: list[int] = positions[rows].tolist()
-    return found
+def _of_kinds(heads: Array, positions: Array, *kinds: Kind) -> list[tuple[int, int]]:
+    """(position, kind) of the records of these kinds, in log order."""
+    rows = np.flatnonzero(np.isin(heads["kind"], [int(kind) for kind in kinds]))
+    return list(zip(positions[rows].tolist(), heads["kind"][rows].tolist()))
 
 
 def _chunks(segments: Sequence[SegmentHeads]) -> Iterator[tuple[Array, Array, Array]]:

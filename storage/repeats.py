@@ -81,17 +81,12 @@ class Repeats:
         raise _other_use(producer, producer_seq)
 
     def key(
-        self,
-        session_id: int,
-        opened_at: int,
-        header: Header,
-        body: memoryview,
-        *,
-        erased_too: bool = False,
+        self, session_id: int, opened_at: int, header: Header, body: memoryview
     ) -> Stored | None:
         """The turn of this session that holds the key of the turn (header, body), if any.
 
-        An erased turn holds its key no longer. Raises Conflict when what was said differs.
+        An erased turn has given its key back, but still answers for the very same turn: a late
+        repeat must not bring back what was erased. Raises Conflict when what was said differs.
         """
         state = self._state
         digest = (header.producer_id, header.producer_seq)
@@ -102,22 +97,18 @@ class Repeats:
             held = state.log.header(position)
             if held.session_id != session_id or not held.flags & _KEYED or held.kind != Kind.TURN:
                 continue
-            if state.is_erased_at(position) and not erased_too:
-                continue
             stored = self.stored(position, held)
-            if len(stored.record) == HEADER_BYTES:
-                same = (held.body_crc, held.body_length) == (header.body_crc, header.body_length)
-                if same and held.role == header.role:
+            if len(stored.record) > HEADER_BYTES:
+                if same_turn(held, body_of(stored.record), header, body):
                     return stored
-                if state.is_erased_at(position):
-                    continue
+            elif _checksums(held) == _checksums(header):
+                return stored
+            elif not state.is_erased_at(position):
                 raise Conflict(
                     f"the key is held by turn {held.sequence_id}, whose body is unreadable and "
                     "was not this one's; use another key",
                     seq=held.sequence_id,
                 )
-            if same_turn(held, body_of(stored.record), header, body):
-                return stored
         return None
 
     def stored(self, position: int, header: Header) -> Stored:
@@ -155,12 +146,16 @@ def check_same_turns(
     kinds = {header.kind for _, header in repeated.records}
     turns = [found for found in repeated.records if found[1].kind == Kind.TURN]
     same = len(turns) == len(asked) and all(
-        (held.body_crc, held.body_length, held.role) == (new.body_crc, new.body_length, new.role)
-        for (_, held), new in zip(turns, asked)
+        _checksums(held) == _checksums(new) for (_, held), new in zip(turns, asked)
     )
     if not same or not kinds <= {Kind.TURN, Kind.SESSION_OPENED, Kind.AGENT_JOINED}:
         raise _other_use(producer, producer_seq)
     return turns
+
+
+def _checksums(header: Header) -> tuple[int, int, int]:
+    """What is left of a body that cannot be read: enough to know it again."""
+    return header.body_crc, header.body_length, header.role
 
 
 def _same_body(header: Header, control_record: Buffer) -> bool:

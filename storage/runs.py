@@ -62,7 +62,7 @@ class Runs:
     def within(self, first: int, stop: int) -> Iterator[tuple[int, int]]:
         """The parts of the runs that lie in first..stop-1."""
         for at in range(bisect_left(self.lasts, first), len(self.firsts)):
-            if self.firsts[at] >= stop:
+            if max(self.firsts[at], first) >= stop:
                 return
             yield max(self.firsts[at], first), min(self.lasts[at], stop - 1)
 
