@@ -7,6 +7,7 @@ error; errors are one sentence with the remedy. Nothing heavy is imported before
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -103,6 +104,9 @@ def _report(error: Exception) -> int:
 
 
 def main() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal that is not UTF-8 gets escapes
+            stream.reconfigure(errors="backslashreplace")
     sys.exit(run(sys.argv[1:]))
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
@@ -26,18 +28,18 @@ from neverforget.runtime.cli_store import (
     NamespaceOption,
     StoreArgument,
     command,
+    is_hosted,
     opened,
     store_path,
 )
 from neverforget.runtime.turn_json import parse_timestamp, turn_line, turn_object
-from neverforget.storage.errors import InvalidArgument, NotFound
+from neverforget.storage.errors import InvalidArgument, NotFound, StoreLocked, Unavailable
 
 if TYPE_CHECKING:
     from neverforget.runtime.session import Session
-    from neverforget.runtime.store import Store
     from neverforget.runtime.values import Turn
 
-FOLLOW_WAIT_S = 365 * 86_400.0
+HOST_POLL_S = 0.25
 
 SessionArgument = Annotated[str, typer.Argument(metavar="SESSION", help="Name of the session.")]
 FullOption = Annotated[bool, typer.Option("--full", help="Show long content to its end.")]
@@ -126,12 +128,19 @@ def append(
     expect_seq: Annotated[
         int | None, typer.Option(help="Append only if the turn gets this seq.")
     ] = None,
+    sync: Annotated[
+        str | None,
+        typer.Option(help="disk (survives a power loss) or process (any process's death)."),
+    ] = None,
     content_json: Annotated[
         bool, typer.Option("--content-json", help="CONTENT is JSON, not text.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Append one turn. When this returns, it survives a power loss."""
+    """Append one turn.
+
+    When this returns, the turn survives a power loss.
+    """
     text = sys.stdin.read() if content == "-" else content
     body = _json_argument("CONTENT", text) if content_json else text
     details = {} if metadata is None else _json_argument("--metadata", metadata)
@@ -145,6 +154,7 @@ def append(
             metadata=details,
             timestamp=None if timestamp is None else _time_argument(timestamp),
             expect_seq=expect_seq,
+            sync=sync,
         )
     if as_json:
         write_stdout(turn_line(turn))
@@ -181,31 +191,36 @@ def tail(
     with opened(store) as opened_store:
         chat = opened_store.session(session, namespace=where)
         end = _length(chat, or_fail=not follow)
-        recent = chat.tail(turns, max_tokens=max_tokens, roles=role, include_hidden=hidden)
-        _print_turns(recent, full=full, as_json=as_json)
-        if not follow:
-            return
-        inline = opened_store.status().host is None
-        if not inline:
-            _follow(chat, end, role, full=full, as_json=as_json)
-    if inline:
-        with _when_hosted(store) as opened_store:
-            chat = opened_store.session(session, namespace=where)
-            _follow(chat, end, role, full=full, as_json=as_json)
+        if turns:
+            recent = chat.tail(turns, max_tokens=max_tokens, roles=role, include_hidden=hidden)
+            _print_turns(recent, full=full, as_json=as_json)
+    if follow:
+        news = _follow(store_path(store), where, session, after=end - 1)
+        wanted = (turn for turn in news if not role or turn.role in role)
+        _print_turns(wanted, full=full, as_json=as_json)
 
 
-def _follow(chat: Session, end: int, roles: list[str] | None, *, full: bool, as_json: bool) -> None:
-    turns = (t for t in chat.follow(after=end - 1 if end else None) if not roles or t.role in roles)
-    _print_turns(turns, full=full, as_json=as_json)
-
-
-def _when_hosted(store: str) -> Store:
-    """Following a store inline would lock everybody out who could append to it: wait for its next
-    host."""
+def _follow(path: Path, where: tuple[str, ...], session: str, *, after: int) -> Iterator[Turn]:
+    """New turns for ever, whichever process hosts the store. Never inline: that would lock out
+    everybody who could append."""
     import neverforget as nf
 
-    errors().print("nobody hosts this store now; waiting for a host", style="bright_black")
-    return nf.open(store_path(store), host="never", wait=FOLLOW_WAIT_S)
+    told = False
+    while True:
+        try:
+            if is_hosted(path):
+                with nf.open(path, host="never") as store:
+                    told = False
+                    chat = store.session(session, namespace=where)
+                    for turn in chat.follow(after=after):
+                        after = turn.seq
+                        yield turn
+        except (Unavailable, StoreLocked):
+            pass  # the host went away, or somebody has the store for himself: look again
+        if not told:
+            errors().print("nobody hosts this store now; waiting for a host", style="bright_black")
+            told = True
+        time.sleep(HOST_POLL_S)
 
 
 PAGE_EXAMPLES = """

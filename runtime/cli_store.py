@@ -145,16 +145,22 @@ def opened(store: str, *, create: bool = False, agent: str | None = None) -> Ite
         handle.close()
 
 
+def is_hosted(path: Path) -> bool:
+    """A process that others can attach to has the store."""
+    from neverforget.runtime.endpoint import read_endpoint
+
+    endpoint = read_endpoint(path)
+    return endpoint is not None and endpoint.alive and endpoint.kind != "inline"
+
+
 def open_store(path: Path, *, agent: str | None = None, wait: float = WAIT_S) -> Store:
     """Attach where the store is hosted, else open it here. Another command that has it for a moment
     is waited for."""
     import neverforget as nf
-    from neverforget.runtime.endpoint import read_endpoint
 
     deadline = time.monotonic() + wait
     while True:
-        endpoint = read_endpoint(path)
-        hosted = endpoint is not None and endpoint.alive and endpoint.kind != "inline"
+        hosted = is_hosted(path)
         left = deadline - time.monotonic()
         try:
             if hosted:

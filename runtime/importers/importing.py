@@ -135,7 +135,9 @@ def detect(
         return chosen, elements
     seen, value = first_value(elements)
     if not any(isinstance(each, Element) for each in seen):
-        return None, chain(seen, elements)
+        if seen:
+            raise InvalidArgument(f"nothing can be read there, {seen[0]}; give lines of JSON")
+        return None, elements
     found = next((each for each in _formats() if each.recognises(value)), None)
     if found is None:
         raise InvalidArgument(

@@ -143,7 +143,9 @@ def test_the_format_is_found_by_looking_at_the_first_value(
     assert load(None, path).appended > 0
 
 
-@pytest.mark.parametrize("text", ['{"what": "is this"}', "hello", "\x00\x01", '["a", "b"]'])
+@pytest.mark.parametrize(
+    "text", ['{"what": "is this"}', "hello", "\x00\x01", '["a", "b"]', "[project]\nx = 1"]
+)
 def test_a_file_of_another_kind_is_refused_with_the_formats_there_are(
     tmp_path: Path, text: str
 ) -> None:

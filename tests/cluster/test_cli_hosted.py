@@ -1,0 +1,82 @@
+"""The command line on a store that a process hosts: everything attaches, nothing starts Ray."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+NEVERFORGET = [sys.executable, "-m", "neverforget"]
+
+
+def cli(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [*NEVERFORGET, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+class Serving:
+    """``neverforget serve`` in the background, once it serves."""
+
+    def __init__(self, path: Path) -> None:
+        command = [*NEVERFORGET, "serve", str(path), "--json"]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout is not None
+        self.out: IO[str] = self.process.stdout
+        self.told = json.loads(self.out.readline())
+
+    def end(self) -> int:
+        self.process.send_signal(signal.SIGTERM)
+        with self.out:
+            return self.process.wait(timeout=60)
+
+
+@pytest.fixture
+def serving(short_path: Path) -> Iterator[Serving]:
+    made = Serving(short_path / "memory")
+    yield made
+    if made.process.poll() is None:
+        made.end()
+
+
+def test_commands_attach_to_the_host_and_a_tail_follows_it(
+    serving: Serving, short_path: Path
+) -> None:
+    memory = short_path / "memory"
+    assert serving.told["ready"] is True
+    assert cli("append", memory, "s", "user", "first").stdout == "s #0\n"
+    command = [*NEVERFORGET, "tail", "-f", str(memory), "s", "--json"]
+    tail = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    with tail:
+        assert tail.stdout is not None
+        assert json.loads(tail.stdout.readline())["content"] == "first"
+        assert cli("append", memory, "s", "user", "second").returncode == 0
+        assert json.loads(tail.stdout.readline())["content"] == "second"
+        tail.send_signal(signal.SIGINT)
+        assert tail.wait(timeout=60) == 130
+    status = json.loads(cli("status", memory, "--json").stdout)
+    assert status["host"]["pid"] == serving.process.pid
+    assert all(owner["pid"] != serving.process.pid for owner in status["owners"])
+    assert (status["turns"], status["healthy"]) == (2, True)
+    assert cli("verify", memory).returncode == 0
+    assert len(cli("export", memory).stdout.splitlines()) == 2
+    assert cli("backup", memory, short_path / "copy").returncode == 0
+
+
+def test_a_second_host_is_refused_and_the_first_ends_in_order(
+    serving: Serving, short_path: Path
+) -> None:
+    memory = short_path / "memory"
+    second = cli("serve", memory)
+    assert second.returncode == 4
+    assert str(serving.process.pid) in second.stderr
+    assert "Traceback" not in second.stderr
+    assert cli("append", memory, "s", "user", "kept").returncode == 0
+    assert serving.end() == 0
+    # Nobody hosts it now: the same command opens it by itself.
+    assert '"kept"' in cli("tail", memory, "s", "--json").stdout
