@@ -9,10 +9,11 @@ nothing is read from the environment.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -57,26 +58,28 @@ class Config:
     sync_interval_ms: int = 1000
     sync: str = "disk"
     deadline_s: float = 30.0
-    _sources: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
     # A default that the caller names counts as named, so values alone do not tell.
     def __new__(cls, **values: Any) -> Config:
         made = object.__new__(cls)
-        named = {name: "argument" for name in values if name != "_sources"}
-        object.__setattr__(made, "_named", named)
+        object.__setattr__(made, "_sources", dict.fromkeys(values, "argument"))
         return made
 
     def __post_init__(self) -> None:
         for name, check in CHECKS.items():
             check(name, getattr(self, name))
-        if not self._sources:
-            named: dict[str, str] = self.__dict__.get("_named", {})
-            object.__setattr__(self, "_sources", named)
 
     @property
     def sources(self) -> dict[str, str]:
         """Each setting's name -> "argument", "store.toml", "host" or "default"."""
-        return {name: self._sources.get(name, "default") for name in SETTINGS}
+        known: dict[str, str] = self.__dict__["_sources"]
+        return {name: known.get(name, "default") for name in SETTINGS}
+
+    def with_sources(self, sources: Mapping[str, str]) -> Config:
+        """The same values, said to come from elsewhere."""
+        made = copy.copy(self)
+        object.__setattr__(made, "_sources", dict(sources))
+        return made
 
     @property
     def named(self) -> dict[str, Any]:
@@ -86,7 +89,7 @@ class Config:
     def replaced(self, **values: Any) -> Config:
         """A copy with other values, their source "argument"."""
         sources = {**self.sources, **dict.fromkeys(values, "argument")}
-        return Config(**{**self.as_dict(), **values}, _sources=sources)
+        return Config(**{**self.as_dict(), **values}).with_sources(sources)
 
     def as_dict(self) -> dict[str, Any]:
         """Every setting and its value, in the order of the class."""
@@ -136,7 +139,7 @@ SETTINGS = tuple(CHECKS)
 FIXED = frozenset({"partitions", "name_digest", "tokenizer"})
 CLIENT = frozenset({"sync", "deadline_s"})
 HOST = frozenset(SETTINGS) - FIXED - CLIENT
-assert frozenset(f.name for f in dataclasses.fields(Config)) - {"_sources"} == frozenset(SETTINGS)
+assert tuple(f.name for f in dataclasses.fields(Config)) == SETTINGS
 
 
 def named(config: Config | None, overrides: Mapping[str, Any]) -> Config:
@@ -165,7 +168,7 @@ def effective(asked: Config, stored: Mapping[str, Any]) -> Config:
                 f"become {value!r}; leave it out, or make another store and import into it"
             )
         values[name], sources[name] = value, "argument"
-    return Config(**values, _sources=sources)
+    return Config(**values).with_sources(sources)
 
 
 def attached(asked: Config, hosted: Mapping[str, Any], stored: Mapping[str, Any]) -> Config:
@@ -189,7 +192,7 @@ def attached(asked: Config, hosted: Mapping[str, Any], stored: Mapping[str, Any]
                     f"{asked.named[name]!r} here; leave it out, or change {STORE_TOML} and start "
                     "the host again"
                 )
-    return Config(**values, _sources=sources)
+    return Config(**values).with_sources(sources)
 
 
 def host_settings(config: Config) -> dict[str, Any]:

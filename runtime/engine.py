@@ -99,7 +99,7 @@ class Engine:
         found = settings.attached(asked, settings.host_settings(self.config), stored)
         if self.inline:
             own = {n: s for n, s in self.config.sources.items() if n not in settings.CLIENT}
-            return Config(**found.as_dict(), _sources={**found.sources, **own})
+            return found.with_sources({**found.sources, **own})
         return found
 
     def acquire_loop(self, loop: asyncio.AbstractEventLoop) -> AsyncChannel:

@@ -120,6 +120,7 @@ def test_what_another_process_holds_inline_is_locked(tmp_path: Path) -> None:
     assert other.stdin is not None and other.stdout is not None
     try:
         assert other.stdout.readline() == b"open\n"
+        arguments: Any
         for arguments in ({"inline": True}, {}, {"host": "never"}):
             with pytest.raises(nf.StoreLocked) as caught:
                 nf.open(tmp_path / "store", **arguments)
@@ -174,6 +175,7 @@ def test_a_view_is_what_open_may_return(opener: Opener) -> None:
 def test_settings_that_do_not_fit_the_store_are_refused(opener: Opener) -> None:
     store = opener()
     assert store.config.partitions == SMALL["partitions"]
+    wrong: Any
     for wrong in ({"partitions": 3}, {"segment_bytes": 4096 * 99}, {"tokenizer": "o200k_base"}):
         with pytest.raises(nf.InvalidArgument, match=next(iter(wrong))):
             opener(**wrong)
