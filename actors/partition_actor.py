@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -119,4 +118,5 @@ def _end_process(error: BaseException) -> None:
     """A loop that ended by a mistake of ours is an owner that answers nobody: Ray starts
     another."""
     log.critical("the socket loop has ended: %r", error)
-    threading.Thread(target=os._exit, args=(1,), daemon=True).start()
+    logging.shutdown()
+    os._exit(1)

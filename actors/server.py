@@ -91,10 +91,6 @@ class SocketServer:
         _live.add(self)
         service.bind(self.wake)
 
-    @property
-    def queue_length(self) -> int:
-        return len(self._turn) + len(self._submitted)
-
     # ---- from any thread -------------------------------------------------------------------------
 
     def start(self, name: str) -> None:

@@ -32,7 +32,7 @@ from neverforget.runtime.endpoint import (
 )
 from neverforget.runtime.process_environment import prepare_for_ray
 from neverforget.runtime.start_report import StartReport
-from neverforget.runtime.store_directory import StoreDirectory, prepare
+from neverforget.runtime.store_directory import StoreDirectory, make_directory, prepare
 from neverforget.runtime.watchdog import HealthOptions, Owner, Watchdog
 from neverforget.storage.directory_lock import DirectoryLock, boot_id, this_process
 from neverforget.storage.filesystem import LocalFileSystem
@@ -102,7 +102,7 @@ class Host:
         needed it for ``linger_s`` (None), or its Ray is lost. Raises StoreLocked, what ``prepare``
         raises, and Unavailable when Ray or the owners do not start.
         """
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_directory(path, create=create)
         lock = DirectoryLock.acquire(path, role=role)
         cluster: Cluster | None = None
         host: Host | None = None

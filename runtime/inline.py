@@ -17,7 +17,7 @@ from neverforget.actors.partition import Partition
 from neverforget.actors.region_life import PartitionSpec
 from neverforget.runtime.config import Config, host_settings
 from neverforget.runtime.endpoint import Endpoint, remove_endpoint, write_endpoint
-from neverforget.runtime.store_directory import StoreDirectory, prepare
+from neverforget.runtime.store_directory import StoreDirectory, make_directory, prepare
 from neverforget.storage.clock import Clock
 from neverforget.storage.directory_lock import DirectoryLock, boot_id, this_process
 from neverforget.storage.errors import StoreLocked
@@ -74,7 +74,7 @@ class _Engine:
         self.handles = 0
         self.lock = threading.RLock()
         self.partitions: list[Partition] = []
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_directory(path, create=create)
         self._lock_file = DirectoryLock.acquire(path, role="application")
         try:
             self.store = prepare(LocalFileSystem(), path, asked, create=create, store_id=store_id)

@@ -27,11 +27,9 @@ from neverforget.actors.greeting import greet
 from neverforget.runtime.config import Config
 from neverforget.runtime.endpoint import Endpoint, read_endpoint
 from neverforget.runtime.start_host import is_held, pause, start_host
-from neverforget.runtime.store_directory import exists
 from neverforget.storage.directory_lock import process_state, this_process
 from neverforget.storage.errors import (
     InvalidArgument,
-    NotFound,
     StoreClosed,
     StoreLocked,
     Unavailable,
@@ -111,24 +109,27 @@ class Attachment:
         """Where the owners are now. Costs one system call while the host is the same; otherwise
         finds the next host, or brings it up, until ``deadline`` (monotonic; default: ``wait``
         seconds from now). Raises what ``attach`` raises, and StoreClosed."""
-        with self._lock:
-            if self.closed:
-                raise StoreClosed("this handle was closed; open the store again")
+        if deadline is None:
+            deadline = time.monotonic() + self._wait_s
+        if not self._lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
+            raise _no_answer(self.path, self._endpoint)  # another thread still looks for the host
+        try:
+            self._check_open()
             if self._endpoint is None or not _is_open(self._control):
                 self._let_go()
-                if deadline is None:
-                    deadline = time.monotonic() + self._wait_s
                 self._endpoint = self._find(deadline)
                 # From here on it is this store and no other, and it is not made a second time.
                 self._store_id = self._endpoint.store_id
                 self._create = False
             return self._endpoint
+        finally:
+            self._lock.release()
 
     def close(self) -> None:
         """Let the host go. Where it runs in this process and this was the last handle, it ends:
         drained, sealed, its actors stopped. Idempotent."""
+        self.closed = True  # a thread that looks for the host stops looking
         with self._lock:
-            self.closed = True
             self._let_go()
             hosting, self._hosting = self._hosting, None
         if hosting is not None:
@@ -139,6 +140,7 @@ class Attachment:
     def _find(self, deadline: float) -> Endpoint:
         attempt = 0
         while True:
+            self._check_open()
             endpoint = read_endpoint(self.path)
             silent = False
             if endpoint is not None and endpoint.alive:
@@ -159,7 +161,8 @@ class Attachment:
                 except (OSError, Unavailable):
                     pass  # it is just coming, or going
             if self._host_choice == "never":
-                if endpoint is None and not is_held(self.path):
+                # Who was attached waits for the next host; who was not is told that there is none.
+                if self._endpoint is None and endpoint is None and not is_held(self.path):
                     raise _nobody(self.path)
             elif silent or endpoint is None or not endpoint.alive:
                 self._bring_up(deadline)
@@ -169,21 +172,23 @@ class Attachment:
             attempt += 1
 
     def _bring_up(self, deadline: float) -> None:
-        if not self._create and not exists(self.path):
-            raise NotFound(f"there is no store at {self.path}")
         if _hosts_here():
             if self._hosting is None:
                 self._hosting = hosting_of(self.path)
             self._hosting.ensure(self._config, create=self._create, store_id=self._store_id)
         else:
             try:
-                start_host(self.path, self._config.named, deadline)
+                start_host(self.path, self._config.named, deadline, create=self._create)
             except OSError as error:
                 if isinstance(error, Unavailable):
                     raise
                 raise Unavailable(
                     f"no host can be started for {self.path}: {error}", outcome="not_applied"
                 ) from error
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise StoreClosed("this handle was closed; open the store again")
 
     def _check_id(self, found: str) -> None:
         if self._store_id is not None and found != self._store_id:

@@ -15,25 +15,26 @@ from typing import Any
 
 from neverforget.runtime.process_environment import python_path
 from neverforget.runtime.start_report import ReportPipe
-from neverforget.runtime.store_directory import HOST_LOG, START_LOCK
+from neverforget.runtime.store_directory import HOST_LOG, START_LOCK, make_directory
 from neverforget.storage.directory_lock import boot_id, is_alive, may_end, read_holder
 from neverforget.storage.errors import StoreLocked, Unavailable
 
 LINGER_S = 60
 _LOG_BYTES_MAX = 1024 * 1024
+_SHELL_S = 60.0
 
 # The shell starts the host in the background and ends: the host is nobody's child. It leaves no
 # zombie, and Ray, which kills the children of its workers, lets it live.
 _DETACH = '"$@" &'
 
 
-def start_host(path: Path, settings: Mapping[str, Any], deadline: float) -> bool:
+def start_host(path: Path, settings: Mapping[str, Any], deadline: float, *, create: bool) -> bool:
     """Start a host and wait until it serves.
 
     False: somebody else is at it, or has the store already; look again in a moment. Raises what
     went wrong: the host's own error, or Unavailable with the last line of its log.
     """
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_directory(path, create=create)
     with contextlib.ExitStack() as stack:
         descriptor = os.open(path / START_LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         stack.callback(os.close, descriptor)
@@ -90,7 +91,7 @@ def _launch(path: Path, settings: Mapping[str, Any], pipe: ReportPipe) -> None:
             )
         finally:
             pipe.started()
-        shell.wait(timeout=max(1.0, 60.0))
+        shell.wait(timeout=_SHELL_S)
 
 
 def _last_line(log: Path) -> str:

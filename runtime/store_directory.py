@@ -59,6 +59,18 @@ def exists(path: Path) -> bool:
     return (path / IDENTITY_FILE).exists() or (path / REGIONS_FOLDER).exists()
 
 
+def make_directory(path: Path, *, create: bool) -> None:
+    """``path`` as a directory. NotFound when there is no store and none is to be made."""
+    if not create and not exists(path):
+        raise NotFound(f"there is no store at {path}")
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise InvalidArgument(
+            f"{path} cannot be a directory ({error.strerror}); give a path of its own to the store"
+        ) from error
+
+
 def prepare(
     fs: FileSystem, path: Path, asked: Config, *, create: bool = True, store_id: str | None = None
 ) -> StoreDirectory:

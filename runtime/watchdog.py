@@ -120,6 +120,9 @@ class Watchdog:
                 owner.restarts += 1
                 log.warning("%s runs again, as process %d", owner.handle.name, welcome.pid)
             owner.process = ProcessId(welcome.pid, start_time(welcome.pid))
+        if owner.welcome is not None and owner.welcome.state != welcome.state:
+            level = logging.INFO if welcome.state == "serving" else logging.ERROR
+            log.log(level, "%s is %s: %s", owner.handle.name, welcome.state, welcome.reason or "")
         owner.welcome = welcome
         owner.answered_at = time.monotonic()
 
