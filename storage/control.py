@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 from neverforget.storage.digests import session_scope
 from neverforget.storage.errors import Corrupt
-from neverforget.storage.format import Kind
 from neverforget.storage.record import decode_body
 from neverforget.storage.results import ForkPoint
 
@@ -135,14 +134,9 @@ class Fork(NamedTuple):
     tokens: int
 
 
-def read_body(kind: int, raw: memoryview | bytes) -> Body:
+def read_body(raw: memoryview | bytes) -> Body:
     """The map of a control record. Raises Corrupt."""
-    if not len(raw):
-        return {}
-    body = decode_body(raw)
-    if not all(type(field) is int for field in body):
-        raise Corrupt(f"the body of a {Kind(kind).name} record has fields that are no numbers")
-    return body
+    return decode_body(raw) if len(raw) else {}
 
 
 def named(body: Body) -> Named:

@@ -84,12 +84,15 @@ class RegionState:
         """One control record, checked. Raises Corrupt."""
         record = self.log.read(position)
         header = read_header(record)
-        return header, control.read_body(header.kind, body_of(record))
+        return header, control.read_body(body_of(record))
 
     def turn_record(self, position: int, header: Header | None = None) -> tuple[bytes, bool]:
         """A turn's whole record, or its header alone (see ``results.Window``) and False where the
         body is erased or fails its checksum. Raises Corrupt when the header does too.
         """
+        if len(self.erased_at) and self.is_erased_at(position):
+            # Whatever stands there: zeroing it may not have happened yet on a disk that is full.
+            return bare(header or self.log.header(position)), False
         try:
             return bytes(self.log.read(position)), True
         except Corrupt:
@@ -127,9 +130,11 @@ class RegionState:
             self._load_erasures(segment)
         for heads, positions, body_ok in _chunks(recovered.segments):
             readable = body_ok | np.isin(positions, self.erased_at)
-            self._load_openings(heads, positions)
+            begins = self._load_openings(heads, positions)
             for position, problem in load_turns(self.index, heads, positions):
                 self.report(self.finding("index_mismatch", position, 0, problem))
+            for session, seq in begins:
+                session.skip_to(seq)  # a fork that lost its record behind this one
             for position in positions[~readable & (heads["kind"] == Kind.TURN)].tolist():
                 message = "a turn's body fails its checksum; the turn is unreadable"
                 self.report(self.finding("corrupt_body", position, 0, message))
@@ -155,8 +160,11 @@ class RegionState:
                 continue
             self.unfinished.pop(done, None)
 
-    def _load_openings(self, heads: Array, positions: Array) -> None:
-        """Sessions first: a fork's base must stand before its turns are counted from it."""
+    def _load_openings(self, heads: Array, positions: Array) -> list[tuple[Session, int]]:
+        """Sessions first: a fork's base must stand before its turns are counted from it. Answers
+        (session, first seq) of those that did not begin at 0.
+        """
+        begins = []
         for position, kind in _of_kinds(heads, positions, Kind.SESSION_OPENED, Kind.FORK):
             try:
                 header, body = self.control(position)
@@ -164,9 +172,12 @@ class RegionState:
                     self.forked(header, position, *control.fork(body))
                 else:
                     agent = body.get(F[ControlField.AGENT])
-                    self.opened(header, position, *control.named(body), agent)
+                    session = self.opened(header, position, *control.named(body), agent)
+                    if header.sequence_id:
+                        begins.append((session, header.sequence_id))
             except Corrupt as error:
                 self._control_lost(position, kind, error)
+        return begins
 
     def opened(
         self,

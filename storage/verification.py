@@ -7,11 +7,15 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections.abc import Iterator
+from typing import Any
 
-from neverforget.storage.format import Kind
+import numpy as np
+from numpy.typing import NDArray
+
+from neverforget.storage.format import HEADER_BYTES, Kind
 from neverforget.storage.region_state import RegionState
 from neverforget.storage.results import Finding
-from neverforget.storage.scan import gather_heads, scan
+from neverforget.storage.scan import Scan, gather_heads, scan
 from neverforget.storage.segment import SEGMENT_HEADER_BYTES
 from neverforget.storage.session_index import NO_POSITION
 
@@ -46,6 +50,7 @@ class Verification:
         state = self._state
         limit = state.log.durable
         erasures = state.erasures
+        erased = self._zeroed()
         entered = 0
         for segment in state.log.segments():
             stop = min(limit, segment.base + segment.size)
@@ -67,6 +72,7 @@ class Verification:
             self.records += len(found.offsets)
             self.bytes += len(raw)
             heads = gather_heads(raw, found.offsets)
+            yield from self._intact(segment.base, found, heads, erased)
             columns = (heads["kind"], heads["session_id"], heads["sequence_id"])
             for at, (kind, session_id, seq, offset) in enumerate(
                 zip(*(column.tolist() for column in columns), found.offsets)
@@ -85,6 +91,21 @@ class Verification:
                     yield state.finding("index_mismatch", position, 0, message)
         if state.erasures == erasures:
             yield from self._count(limit, entered)
+
+    def _zeroed(self) -> NDArray[np.uint64]:
+        """Positions of records whose erasure was done by now."""
+        under_way = [p - HEADER_BYTES for part in self._state.unfinished.values() for p, _ in part]
+        return np.setdiff1d(self._state.erased_at, np.array(under_way, np.uint64))
+
+    def _intact(
+        self, base: int, found: Scan, heads: NDArray[Any], erased: NDArray[np.uint64]
+    ) -> Iterator[Finding]:
+        """Bodies that were to be erased and are as they were: the disk forgot the zeros."""
+        offsets = np.array(found.offsets, np.uint64)
+        readable = ~np.isin(offsets, found.bad_bodies) & (heads["body_length"] > 0)
+        for position in np.intersect1d(offsets[readable] + np.uint64(base), erased).tolist():
+            message = "this record was erased, and its body is here again"
+            yield self._state.finding("unfinished_erasure", position, 0, message)
 
     def _count(self, limit: int, entered: int) -> Iterator[Finding]:
         expected = 0

@@ -179,6 +179,49 @@ def test_lost_control_records_are_reported(b: Bench) -> None:
     assert [e.operation for e in b.audit()] == ["hide"]
 
 
+@pytest.mark.parametrize("with_turns", [False, True])
+def test_a_fork_that_lost_its_record_keeps_its_seqs(b: Bench, with_turns: bool) -> None:
+    b.client.say("parent", *["x"] * 50)
+    b.client.fork("child", "parent", 40)
+    if with_turns:
+        b.client.say("child", "y")
+    prove(b)
+    b.damage_header(b.audit()[0].position)
+    for n in range(2):
+        b.reopen()
+        info = b.region.info((), "child")
+        assert (info.parent, info.base) == (None, 0)
+        assert info.turns >= 40 + with_turns + n
+        window = b.region.get((), "child", 0, 1)
+        assert flags_at(window, 0) == TurnFlag.UNREADABLE, "its past is not empty, it is lost"
+        assert b.client.say("child", "z") >= 40 + with_turns + n
+
+
+def test_a_log_loaded_in_parts_gives_the_same_region(
+    b: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from neverforget.storage import region_state
+
+    for n in range(400):
+        b.client.append(f"s{n % 7}", {"content": f"{n} " + "x" * 150, "key": f"k{n}"}, agent="a")
+    b.client.commit()
+    b.client.fork("f", "s1", 3)
+    b.client.say("f", "own")
+    b.client.hide("s2", (1, 4))
+    b.client.erase("s3", [(2, 3)])
+    b.client.erase("s4")
+    b.client.say("s4", "afresh")
+    monkeypatch.setattr(region_state, "_CHUNK_RECORDS", 30)
+    names = [*(f"s{n}" for n in range(7)), "f"]
+    before = [(b.client.all(name), b.region.info((), name)) for name in names]
+    audited = b.audit()
+    for seal in (False, True):
+        b.reopen(seal=seal)
+        assert [(b.client.all(name), b.region.info((), name)) for name in names] == before
+        assert b.audit() == audited
+        assert b.findings() == []
+
+
 def test_a_lost_side_file_changes_nothing(b: Bench) -> None:
     for n in range(300):
         b.client.append("chat", {"content": f"{n} " + "x" * 200, "key": f"k{n}"})

@@ -307,3 +307,17 @@ def test_a_large_erasure_is_written_in_parts_and_audited_once(
         assert len(b.audit()) == 1
         assert b.findings() == []
         b.reopen()
+
+
+def test_a_disk_that_forgot_the_zeros_is_found_and_shows_nothing(b: Bench) -> None:
+    b.client.say("chat", secret(0), "x")
+    position = b.position_of("chat", 0)
+    path, offset = b.segment_of(position)
+    length = b.region._log.header(position).body_length
+    body = path.read_bytes()[offset + 64 : offset + 64 + length]
+    b.client.erase("chat", [(0, 0)])
+    b.overwrite(position + 64, body)
+    for _ in range(2):
+        assert contents(b.client.all("chat")) == [None, "x"]
+        assert b.findings() == ["unfinished_erasure"]
+        b.reopen()
