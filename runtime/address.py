@@ -1,15 +1,20 @@
 """How handles travel: as the address of their store. Unpickling attaches; it never creates a store
 and never starts a host for it, and it checks that the store at the path is still the same.
+
+On another node there is no such path. A process there that belongs to the same Ray, as a task or an
+actor does, reaches the owners as actors.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 
-from neverforget.runtime.config import Config
-from neverforget.runtime.engine import Lease, Wanted, lease
+from neverforget.runtime.config import Config, host_settings
+from neverforget.runtime.engine import Engine, Lease, lease
+from neverforget.runtime.reaching import Wanted
 from neverforget.runtime.scope import Scope
 
 
@@ -19,10 +24,33 @@ class StoreAddress(Struct, frozen=True):
     path: str
     store_id: str
     scope: Scope
+    actors: tuple[str, ...] = ()
+    hosted: dict[str, Any] = {}
+
+    @classmethod
+    def of(cls, engine: Engine, scope: Scope) -> StoreAddress:
+        """The address of a view of ``engine``'s store. TypeError for an inline one."""
+        if engine.inline:
+            raise TypeError(
+                f"a handle on an inline store cannot be pickled: the store lives in process "
+                f"{engine.pid}; open {engine.path} without inline=True, then handles travel as "
+                "addresses"
+            )
+        found = engine.reach
+        return cls(
+            str(engine.path), engine.store_id, scope, found.actors(), host_settings(found.config)
+        )
 
     def attach(self) -> tuple[Lease, Scope, Config]:
         """What a handle is made of, in this process."""
         client = Config(sync=self.scope.sync, deadline_s=self.scope.deadline_s)
-        wanted = Wanted("never", create=False, store_id=self.store_id, asked=client)
+        wanted = Wanted(
+            "never",
+            create=False,
+            store_id=self.store_id,
+            asked=client,
+            actors=self.actors,
+            hosted=self.hosted,
+        )
         held, config = lease(Path(self.path), wanted)
         return held, self.scope, config

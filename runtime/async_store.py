@@ -12,8 +12,8 @@ from neverforget.runtime.address import StoreAddress
 from neverforget.runtime.async_channel import run
 from neverforget.runtime.async_session import AsyncSession
 from neverforget.runtime.config import Config
-from neverforget.runtime.engine import HostChoice
 from neverforget.runtime.operation import Operation
+from neverforget.runtime.reaching import HostChoice
 from neverforget.runtime.scope import NamespaceLike, Scope
 from neverforget.runtime.session_core import SessionCore
 from neverforget.runtime.store_core import (

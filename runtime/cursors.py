@@ -9,14 +9,13 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
 from neverforget.storage.errors import InvalidArgument
 
 TURNS, SESSIONS, NAMESPACES, AUDIT = range(4)
-P = TypeVar("P")
 _NAMES = ("turns of a session", "sessions", "namespaces", "audit entries")
 
 _encoder = msgspec.msgpack.Encoder()
@@ -34,8 +33,10 @@ def make(kind: int, bound_to: bytes, place: Any) -> str:
     return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
 
 
-def read(cursor: str, kind: int, bound_to: bytes, place_type: type[P]) -> P:
-    """The place in ``cursor``; InvalidArgument when it is no cursor of this very listing."""
+def read(cursor: str, kind: int, bound_to: bytes, place_type: Any) -> Any:
+    """The place in ``cursor``, of ``place_type``; InvalidArgument when it is no cursor of this very
+    listing.
+    """
     try:
         raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), b"-_", validate=True)
         found_kind, found_binding, place = _decoder.decode(raw)

@@ -11,39 +11,23 @@ import contextlib
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from neverforget.runtime import config as settings
-from neverforget.runtime.channel import Channel, SocketChannel, closed
+from neverforget.runtime.channel import closed
 from neverforget.runtime.config import Config
 from neverforget.runtime.operation import Context, RequestIds
+from neverforget.runtime.reaching import Reach, Wanted, reach
 from neverforget.runtime.tokenizers import TokenCounter
-from neverforget.storage.clock import Clock, SystemClock
+from neverforget.storage.clock import Clock
 from neverforget.storage.errors import StoreLocked, UnsupportedFormat
 
 if TYPE_CHECKING:
     import asyncio
 
     from neverforget.runtime.async_channel import AsyncChannel
-    from neverforget.runtime.opening import Attachment
-
-HostChoice = Literal["auto", "never"]
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """How a store is to be opened; see ``neverforget.open``."""
-
-    host: HostChoice = "auto"
-    inline: bool = False
-    wait_s: float = 30.0
-    create: bool = True
-    store_id: str | None = None
-    asked: Config = field(default_factory=Config)
-    clock: Clock = field(default_factory=SystemClock)
 
 
 class _LoopChannel:
@@ -57,27 +41,16 @@ class _LoopChannel:
 class Engine:
     """A store as this process reaches it."""
 
-    def __init__(
-        self,
-        path: Path,
-        store_id: str,
-        config: Config,
-        channel: Channel,
-        attachment: Attachment | None,
-        clock: Clock,
-        release: Callable[[], None],
-    ) -> None:
+    def __init__(self, path: Path, found: Reach, clock: Clock) -> None:
         self.path = path
-        self.store_id = store_id
-        self.config = config  # fixed and host settings; client settings belong to handles
-        self.channel = channel
-        self.attachment = attachment
+        self.reach = found
+        self.store_id = found.store_id
+        self.channel = found.channel
         self.pid = os.getpid()
         self.context = Context(
-            config.partitions, TokenCounter(config.tokenizer), RequestIds(), clock
+            found.config.partitions, TokenCounter(found.config.tokenizer), RequestIds(), clock
         )
         self.leases = 0
-        self._release = release
         self._loops: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _LoopChannel] = (
             weakref.WeakKeyDictionary()
         )
@@ -86,19 +59,20 @@ class Engine:
     @property
     def inline(self) -> bool:
         """Do the owners live in this process?"""
-        return self.attachment is None
+        return self.reach.kind == "inline"
 
     @property
     def usable(self) -> bool:
-        """False for a parent's inline store, seen from a forked child."""
-        return not self.inline or self.pid == os.getpid()
+        """False for a parent's engine in a forked child, unless its sockets can start afresh."""
+        return self.reach.kind == "attached" or self.pid == os.getpid()
 
     def config_for(self, asked: Config) -> Config:
         """The effective settings of one handle. InvalidArgument where it asks for other values."""
         stored = settings.read_stored(self.path)
-        found = settings.attached(asked, settings.host_settings(self.config), stored)
+        config = self.reach.config
+        found = settings.attached(asked, settings.host_settings(config), stored)
         if self.inline:
-            own = {n: s for n, s in self.config.sources.items() if n not in settings.CLIENT}
+            own = {n: s for n, s in config.sources.items() if n not in settings.CLIENT}
             return found.with_sources({**found.sources, **own})
         return found
 
@@ -107,16 +81,9 @@ class Engine:
         with self._loops_lock:
             shared = self._loops.get(loop)
             if shared is None:
-                shared = self._loops[loop] = _LoopChannel(self._new_async_channel())
+                shared = self._loops[loop] = _LoopChannel(self.reach.async_channel())
             shared.leases += 1
             return shared.channel
-
-    def _new_async_channel(self) -> AsyncChannel:
-        from neverforget.runtime.async_channel import AsyncSocketChannel, ThreadedChannel
-
-        if self.attachment is None:
-            return ThreadedChannel(self.channel)
-        return AsyncSocketChannel(self.store_id, self.attachment)
 
     def release_loop(self, loop: asyncio.AbstractEventLoop) -> None:
         """One lease less; the last one closes the loop's channel, on that loop's thread."""
@@ -137,7 +104,7 @@ class Engine:
     def close(self) -> None:
         """Disconnect; where the owners live here, drain and seal them."""
         self.channel.close()
-        self._release()
+        self.reach.release()
 
 
 def _running() -> asyncio.AbstractEventLoop | None:
@@ -213,7 +180,7 @@ def lease(path: Path, wanted: Wanted) -> tuple[Lease, Config]:
         if known is not None:
             return known
         # Not under the registry's lock: it may take as long as ``wait``, other paths go on.
-        engine = _inline(path, wanted) if wanted.inline else _attached(path, wanted)
+        engine = Engine(path, reach(path, wanted), wanted.clock)
         try:
             config = engine.config_for(wanted.asked)
         except BaseException:
@@ -269,47 +236,14 @@ def _check_kind(engine: Engine, wanted: Wanted) -> None:
         raise UnsupportedFormat(
             f"{engine.path} is store {engine.store_id} now, not {wanted.store_id}; open it again"
         )
-    if wanted.inline and engine.attachment is not None:
-        pid = engine.attachment.endpoint.process.pid
+    if wanted.inline and not engine.inline:
+        pid = engine.reach.holder_pid()
         raise StoreLocked(
             f"{engine.path} is hosted by process {pid} and attached to from here; open it without "
             "inline=True, or close every handle and end that host first",
             pid=pid,
             role="serve",
         )
-
-
-def _attached(path: Path, wanted: Wanted) -> Engine:
-    from neverforget.runtime.opening import attach
-
-    attachment = attach(
-        path,
-        host=wanted.host,
-        wait=wanted.wait_s,
-        create=wanted.create,
-        store_id=wanted.store_id,
-        config=wanted.asked,
-    )
-    try:
-        config = settings.attached(Config(), attachment.endpoint.settings, {})
-        channel = SocketChannel(attachment.store_id, attachment)
-        return Engine(
-            path, attachment.store_id, config, channel, attachment, wanted.clock, attachment.close
-        )
-    except BaseException:
-        attachment.close()
-        raise
-
-
-def _inline(path: Path, wanted: Wanted) -> Engine:
-    from neverforget.runtime.inline import open_inline
-    from neverforget.runtime.inline_channel import InlineChannel
-
-    host = open_inline(
-        path, wanted.asked, create=wanted.create, store_id=wanted.store_id, clock=wanted.clock
-    )
-    channel = InlineChannel(host.partitions, host.lock)
-    return Engine(path, host.store_id, host.config, channel, None, wanted.clock, host.close)
 
 
 @contextlib.contextmanager

@@ -81,7 +81,8 @@ class SessionPlace:
 
     def seq_at(self, cursor: str) -> int:
         """The seq in a cursor of this session."""
-        return cursors.read(cursor, cursors.TURNS, self.binding, int)
+        seq: int = cursors.read(cursor, cursors.TURNS, self.binding, int)
+        return seq
 
 
 class Context(NamedTuple):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -87,14 +86,7 @@ class SessionCore:
     def _pickled(self) -> SessionAddress:
         from neverforget.runtime.address import StoreAddress
 
-        engine = self._lease.engine
-        if engine.inline:
-            raise TypeError(
-                f"a session of an inline store cannot be pickled: it lives in process "
-                f"{os.getpid()}; open {engine.path} without inline=True, then handles travel as "
-                "addresses"
-            )
-        store = StoreAddress(str(engine.path), engine.store_id, self._scope)
+        store = StoreAddress.of(self._lease.engine, self._scope)
         return SessionAddress(store, self._place.namespace, self._place.name, self._agent)
 
     def _doer(self, by: str | None = None) -> str:

@@ -10,8 +10,8 @@ from neverforget.runtime import engine
 from neverforget.runtime.address import StoreAddress
 from neverforget.runtime.channel import run
 from neverforget.runtime.config import Config
-from neverforget.runtime.engine import HostChoice
 from neverforget.runtime.operation import Operation
+from neverforget.runtime.reaching import HostChoice
 from neverforget.runtime.scope import NamespaceLike, Scope
 from neverforget.runtime.session import Session
 from neverforget.runtime.store_core import (

@@ -14,8 +14,9 @@ from neverforget.runtime import store_operations
 from neverforget.runtime.address import StoreAddress
 from neverforget.runtime.arguments import checked_limit, whole
 from neverforget.runtime.config import STORE_TOML, Config, check_seconds, named
-from neverforget.runtime.engine import Engine, Lease, Wanted
+from neverforget.runtime.engine import Engine, Lease
 from neverforget.runtime.operation import Context, Operation, SessionPlace
+from neverforget.runtime.reaching import Wanted
 from neverforget.runtime.scope import NamespaceLike, Scope, checked_name, checked_text
 from neverforget.runtime.session_core import SessionCore
 from neverforget.runtime.store_operations import Progress
@@ -100,13 +101,7 @@ class StoreCore:
 
     def _pickled(self) -> StoreAddress:
         """The address, or TypeError for an inline store."""
-        engine = self._engine
-        if engine.inline:
-            raise TypeError(
-                f"an inline store cannot be pickled: it lives in process {os.getpid()}; open "
-                f"{self.address} without inline=True, then handles travel as addresses"
-            )
-        return StoreAddress(str(engine.path), engine.store_id, self._scope)
+        return StoreAddress.of(self._engine, self._scope)
 
     # ---- operations ------------------------------------------------------------------------------
 
@@ -166,7 +161,7 @@ class StoreCore:
     def _status(self) -> Operation[Status]:
         engine = self._engine
         return store_operations.status(
-            self._context, engine.store_id, str(engine.path), not engine.inline
+            self._context, engine.store_id, str(engine.path), engine.reach.kind == "attached"
         )
 
     def _settle(self, timeout: float | None, progress: Progress | None) -> Operation[Status]:

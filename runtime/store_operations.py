@@ -60,7 +60,7 @@ def sessions(
     bound = _binding("sessions", root, prefix)
     start: SessionCursor | None = None
     if after is not None:
-        start = cursors.read(after, cursors.SESSIONS, bound, SessionCursor | None)  # type: ignore[arg-type]
+        start = cursors.read(after, cursors.SESSIONS, bound, SessionCursor | None)
     found: list[list[SessionView]] = []
     lasts: list[SessionCursor] = []
     for partition in range(context.partitions):
@@ -101,7 +101,7 @@ def namespaces(
     bound = _binding("namespaces", root, max_depth)
     start: tuple[str, ...] | None = None
     if after is not None:
-        start = cursors.read(after, cursors.NAMESPACES, bound, tuple[str, ...] | None)  # type: ignore[arg-type]
+        start = cursors.read(after, cursors.NAMESPACES, bound, tuple[str, ...] | None)
     found: set[tuple[str, ...]] = set()
     lasts: list[tuple[str, ...]] = []
     for partition in range(context.partitions):

@@ -6,7 +6,7 @@ import os
 
 from neverforget.runtime import engine
 from neverforget.runtime.config import Config
-from neverforget.runtime.engine import Wanted
+from neverforget.runtime.reaching import Wanted
 from neverforget.runtime.scope import Scope
 from neverforget.runtime.store import Store
 from neverforget.runtime.store_core import real_path

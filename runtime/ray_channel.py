@@ -1,0 +1,96 @@
+"""Calls to owners on other nodes, as calls of their actors. Only for processes that are connected
+to the same Ray already: nothing here starts or joins one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from neverforget.actors.messages import AnyReply, Failure, Request, encoder, reply_decoder
+from neverforget.runtime.channel import closed
+from neverforget.runtime.operation import HOST
+from neverforget.runtime.retrying import Retrying
+from neverforget.storage.errors import Unavailable
+
+if TYPE_CHECKING:
+    from neverforget.actors.handles import PartitionHandle
+
+TRY_S_MAX = 30.0  # one call of an actor; a lost one is noticed by then and asked again
+
+
+def is_connected() -> bool:
+    """This process is a driver or worker of some Ray. Ray is not imported to find that out."""
+    ray = sys.modules.get("ray")
+    return ray is not None and bool(ray.is_initialized())
+
+
+class RayChannel:
+    """``actors``: the owners' names in Ray, in the order of the partitions."""
+
+    def __init__(self, actors: tuple[str, ...]) -> None:
+        from neverforget.actors.handles import PartitionHandle
+
+        self._handles = [PartitionHandle(name) for name in actors]
+        self._closed = False
+
+    def handle(self, partition: int) -> PartitionHandle:
+        """The actor of ``partition``; Unavailable for the host, which is none."""
+        if self._closed:
+            raise closed()
+        if partition == HOST:
+            raise Unavailable("the host can be asked on its own node only", outcome="not_applied")
+        return self._handles[partition]
+
+    def call(self, partition: int, request: Request, deadline: float) -> AnyReply:
+        tries = Retrying(request, deadline)
+        message = encoder.encode(request)
+        while True:
+            handle = self.handle(partition)
+            try:
+                payload = handle.call(message, _try_s(deadline))
+            except Unavailable as error:
+                time.sleep(tries.lost(error, sent=error.outcome == "unknown"))
+                continue
+            reply = reply_decoder.decode(payload)
+            if not isinstance(reply, Failure):
+                return reply
+            time.sleep(tries.refused(reply))
+
+    def close(self) -> None:
+        self._closed = True
+
+
+class AsyncRayChannel:
+    """The same for the tasks of one event loop."""
+
+    def __init__(self, channel: RayChannel) -> None:
+        self._channel = channel
+
+    async def call(self, partition: int, request: Request, deadline: float) -> AnyReply:
+        tries = Retrying(request, deadline)
+        message = encoder.encode(request)
+        while True:
+            handle = self._channel.handle(partition)
+            try:
+                async with asyncio.timeout(_try_s(deadline)):
+                    payload = await handle.call_async(message)
+            except TimeoutError as error:
+                await asyncio.sleep(tries.lost(error, sent=True))
+                continue
+            except Unavailable as error:
+                await asyncio.sleep(tries.lost(error, sent=error.outcome == "unknown"))
+                continue
+            reply = reply_decoder.decode(payload)
+            if not isinstance(reply, Failure):
+                return reply
+            await asyncio.sleep(tries.refused(reply))
+
+    def close(self) -> None:
+        """Nothing of its own to let go: the engine closes the channel."""
+
+
+def _try_s(deadline: float) -> float:
+    return max(0.001, min(TRY_S_MAX, deadline - time.monotonic()))

@@ -1,0 +1,143 @@
+"""The three ways to reach a store's owners: inside this process, through their sockets on this
+node, or, where a handle came to another node, as Ray actors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from neverforget.runtime import config as settings
+from neverforget.runtime.channel import Channel, SocketChannel
+from neverforget.runtime.config import Config
+from neverforget.storage.clock import Clock, SystemClock
+
+if TYPE_CHECKING:
+    from neverforget.runtime.async_channel import AsyncChannel
+
+HostChoice = Literal["auto", "never"]
+Kind = Literal["inline", "attached", "ray"]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """How a store is to be opened; see ``neverforget.open``. ``actors`` and ``hosted``: the owners'
+    names in Ray and the host's settings, as a handle brought them here from another node.
+    """
+
+    host: HostChoice = "auto"
+    inline: bool = False
+    wait_s: float = 30.0
+    create: bool = True
+    store_id: str | None = None
+    asked: Config = field(default_factory=Config)
+    clock: Clock = field(default_factory=SystemClock)
+    actors: tuple[str, ...] = ()
+    hosted: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Reach:
+    """A way to the owners that is open. ``config``: fixed and host settings. ``holder_pid``: the
+    process that holds the store, None where it cannot be told. ``actors``: see ``Wanted``.
+    """
+
+    kind: Kind
+    store_id: str
+    config: Config
+    channel: Channel
+    async_channel: Callable[[], AsyncChannel]
+    release: Callable[[], None]
+    holder_pid: Callable[[], int | None]
+    actors: Callable[[], tuple[str, ...]]
+
+
+def reach(path: Path, wanted: Wanted) -> Reach:
+    """Find a way, opening or bringing up what has to be. Raises what ``neverforget.open`` does."""
+    if wanted.inline:
+        return _inline(path, wanted)
+    if wanted.actors and not path.exists():
+        from neverforget.runtime.ray_channel import is_connected
+
+        if is_connected():
+            return _over_ray(wanted)
+    return _attached(path, wanted)
+
+
+def _attached(path: Path, wanted: Wanted) -> Reach:
+    from neverforget.runtime.opening import attach
+
+    attachment = attach(
+        path,
+        host=wanted.host,
+        wait=wanted.wait_s,
+        create=wanted.create,
+        store_id=wanted.store_id,
+        config=wanted.asked,
+    )
+    try:
+        config = settings.attached(Config(), attachment.endpoint.settings, {})
+    except BaseException:
+        attachment.close()
+        raise
+
+    def async_channel() -> AsyncChannel:
+        from neverforget.runtime.async_channel import AsyncSocketChannel
+
+        return AsyncSocketChannel(attachment.store_id, attachment)
+
+    return Reach(
+        "attached",
+        attachment.store_id,
+        config,
+        SocketChannel(attachment.store_id, attachment),
+        async_channel,
+        attachment.close,
+        lambda: attachment.endpoint.process.pid,
+        lambda: attachment.endpoint.actors,
+    )
+
+
+def _inline(path: Path, wanted: Wanted) -> Reach:
+    from neverforget.runtime.inline import open_inline
+    from neverforget.runtime.inline_channel import InlineChannel
+
+    host = open_inline(
+        path, wanted.asked, create=wanted.create, store_id=wanted.store_id, clock=wanted.clock
+    )
+    channel = InlineChannel(host.partitions, host.lock)
+
+    def async_channel() -> AsyncChannel:
+        from neverforget.runtime.async_channel import ThreadedChannel
+
+        return ThreadedChannel(channel)
+
+    return Reach(
+        "inline",
+        host.store_id,
+        host.config,
+        channel,
+        async_channel,
+        host.close,
+        lambda: None,
+        tuple,
+    )
+
+
+def _over_ray(wanted: Wanted) -> Reach:
+    from neverforget.runtime.ray_channel import AsyncRayChannel, RayChannel
+
+    channel = RayChannel(wanted.actors)
+    assert wanted.store_id is not None, "only an address names actors, and it names its store"
+    return Reach(
+        "ray",
+        wanted.store_id,
+        settings.attached(Config(), wanted.hosted, {}),
+        channel,
+        lambda: AsyncRayChannel(channel),
+        lambda: None,
+        lambda: None,
+        lambda: wanted.actors,
+    )
