@@ -16,9 +16,9 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
 import msgspec
 
@@ -38,6 +38,7 @@ from neverforget.storage.region import Region
 from neverforget.storage.region_options import RegionOptions
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 State = Literal["recovering", "serving", "readonly", "quarantined"]
 
 _RETRY_S_MIN, _RETRY_S_MAX = 0.1, 30.0
@@ -153,6 +154,21 @@ class RegionLife:
         finally:
             region.close()
 
+    def _keep(self, work: Callable[[], T]) -> Future[T]:
+        """Have the keeper do ``work``. While the interpreter ends there are no threads any more:
+        Python stops its pools before it calls ``atexit`` functions, and one of those may be what
+        seals a region that was never closed. Then the work is done here.
+        """
+        try:
+            return self._keeper.submit(work)
+        except RuntimeError:
+            done: Future[T] = Future()
+            try:
+                done.set_result(work())
+            except Exception as error:
+                done.set_exception(error)
+            return done
+
     # ---- opening ---------------------------------------------------------------------------------
 
     def _reopen(self) -> None:
@@ -214,7 +230,7 @@ class RegionLife:
             ),
             lock=self._lock,
             lock_wait_s=_LOCK_WAIT_S,
-            submit=self._keeper.submit,
+            submit=self._keep,
             read_only=read_only,
         )
 
