@@ -180,8 +180,8 @@ class Eraser:
                 plan.turns += self._body_at(session.rows[row << 1])
         plan.others += self._lost_ranges(session, runs)
         if runs is None:
-            texts = [session.opened_at, *(session.texts or ())]
-            for position in texts:
+            texts = session.extra.texts if session.extra is not None else None
+            for position in (session.opened_at, *(texts or ())):
                 plan.others += self._body_at(position)
             self._plan_mentions(plan, name)
             turns = set(plan.turns)  # a session that lost its opening has a turn in its place

@@ -13,27 +13,27 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from neverforget.storage.annotating import Annotator
 from neverforget.storage.appending import Appender
-from neverforget.storage.backup import LOG_DIRECTORY, back_up
+from neverforget.storage.backup import back_up
 from neverforget.storage.clock import Clock, SystemClock
 from neverforget.storage.digests import session_digest
 from neverforget.storage.directory_lock import DirectoryLock, ProcessId, Role
-from neverforget.storage.epoch import EPOCH_FILE, next_epoch, read_epoch
 from neverforget.storage.erasure import Eraser
 from neverforget.storage.errors import OutOfSpace
 from neverforget.storage.filesystem import FileSystem
+from neverforget.storage.free_memory import give_back_free_memory
 from neverforget.storage.identity import check_identity
-from neverforget.storage.log import Log
 from neverforget.storage.recovery import Recovered
 from neverforget.storage.region_creation import create_region
 from neverforget.storage.region_options import RegionOptions
 from neverforget.storage.region_reads import RegionReads
 from neverforget.storage.region_state import RegionState
+from neverforget.storage.region_takeover import take_over
 from neverforget.storage.repeats import Repeats
 from neverforget.storage.results import (
     Appended,
@@ -42,7 +42,6 @@ from neverforget.storage.results import (
     RegionStatus,
 )
 from neverforget.storage.session_index import Digest, SessionIndex
-from neverforget.storage.set_aside import QUARANTINE_DIRECTORY, TORN_DIRECTORY
 from neverforget.storage.spare import Submit
 from neverforget.storage.verification import Verification
 
@@ -126,41 +125,29 @@ class Region(RegionReads):
         identity = check_identity(
             fs, directory, store_id=store_id, what="region", partition=partition
         )
-        held = (
-            DirectoryLock.acquire(directory, role=role, host=host, wait_s=lock_wait_s)
-            if lock
-            else None
+        acquire = partial(
+            DirectoryLock.acquire, directory, role=role, host=host, wait_s=lock_wait_s
         )
-        if held is not None and held.taken_from is not None:
-            # It died. If that was a media error under the map (SIGBUS), the same read must become
-            # an error of one turn now, not the next death.
-            options = replace(options, read_by="pread")
-        log: Log | None = None
+        taken = take_over(
+            fs,
+            directory,
+            log_id=identity.log_id,
+            lock=acquire if lock else None,
+            options=options,
+            clock=clock,
+            submit=submit,
+            read_only=read_only,
+        )
         try:
-            path = directory / EPOCH_FILE
-            epoch = read_epoch(fs, path) if read_only else next_epoch(fs, path)
-            log, recovered = Log.open(
-                fs,
-                directory / LOG_DIRECTORY,
-                log_id=identity.log_id,
-                epoch=epoch,
-                torn_directory=directory / TORN_DIRECTORY,
-                quarantine_directory=directory / QUARANTINE_DIRECTORY,
-                options=options.log,
-                clock=clock,
-                submit=submit,
-                read_only=read_only,
-            )
             index = SessionIndex(digest)
-            state = RegionState(fs, directory, partition, log, identity.log_id, clock, index)
-            region = Region(state, held, options, random_bytes)
-            region._recover(recovered)
+            state = RegionState(fs, directory, partition, taken.log, identity.log_id, clock, index)
+            region = Region(state, taken.lock, options, random_bytes)
+            region._recover(taken.recovered)
         except BaseException:
-            if log is not None:
-                log.close()
-            if held is not None:
-                held.release()
+            taken.give_up()
             raise
+        del taken  # what was recovered is as large as all headers
+        give_back_free_memory()
         region._recovery_us = int((clock.monotonic() - started) * 1e6)
         return region
 

@@ -30,7 +30,7 @@ from neverforget.storage.session_index import Session, SessionIndex
 from neverforget.storage.session_loading import load_turns
 
 # Headers taken in one pass: bounds what opening a large log needs besides the index itself.
-_CHUNK_RECORDS = 4_000_000
+_CHUNK_RECORDS = 1_000_000
 FINDINGS_MAX = 1000
 # Control records that neither open a session nor end an erasure.
 _APPLIED = (
@@ -200,8 +200,8 @@ class RegionState:
         if session.turn_rows:
             raise Corrupt("a fork record behind turns of its own session")
         session.note_text(position)
-        session.base = parent.at
         session.rows[1] = tokens
+        session.more().base = parent.at
         session.more().parent = parent
         self.audit.note(position)
 
@@ -226,19 +226,19 @@ class RegionState:
             session.note_text(position)
         elif kind == Kind.HIDDEN:
             for first, last in control.runs(body):
-                session.more().hidden.add(first, last)
+                session.more().own("hidden").add(first, last)
         elif kind == Kind.UNHIDDEN:
             for first, last in control.runs(body):
-                session.more().hidden.remove(first, last)
+                session.more().own("hidden").remove(first, last)
         elif kind == Kind.MARK:
             for first, last in control.runs(body):
-                session.more().marks.add(first, last)
+                session.more().own("marks").add(first, last)
         elif kind == Kind.ERASING:
             if F[ControlField.DIGEST] in body:
                 self.index.bury(session)
                 return
             for first, last in control.runs(body):
-                session.more().erased.add(first, last)
+                session.more().own("erased").add(first, last)
         if header.sequence_id > session.end:
             session.skip_to(header.sequence_id)
         if session.extra is not None:

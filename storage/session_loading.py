@@ -4,6 +4,7 @@ per session, none per turn.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from typing import Any
 
@@ -63,7 +64,9 @@ def load_turns(index: SessionIndex, heads: Heads, positions: Positions) -> list[
             group = slice(start, stop)
             problems += _load_with_gaps(session, seqs[group], rows[group])
         else:
-            session.rows.frombytes(view[start * 16 : stop * 16])
+            grown = array("Q")
+            grown.frombytes(view[start * 16 : stop * 16])
+            session.rows = session.rows + grown  # exactly as large as needed; extending is not
         if call >= 0 and session.first_call is None:
             session.first_call = int(seqs[call])
     index.turns += len(ids) - len(problems)

@@ -317,6 +317,25 @@ def test_each_owner_has_a_higher_epoch_and_stamps_it(b: Bench) -> None:
     assert epochs[0] < epochs[1] == b.region.epoch
 
 
+def test_an_epoch_file_that_is_lost_or_old_gives_no_epoch_twice(b: Bench) -> None:
+    old = (b.directory / "EPOCH").read_bytes()
+    for n in range(3):
+        b.reopen()
+        b.client.say("chat", f"{n}")
+    last = b.region.epoch
+    for content in (old, None):
+        b.close()
+        (b.directory / "EPOCH").unlink()
+        if content is not None:
+            (b.directory / "EPOCH").write_bytes(content)
+        b.reopen()
+        assert b.region.epoch > last
+        last = b.region.epoch
+        assert b.reopen().epoch > last, "and the file knows it again"
+        b.client.say("chat", "x")  # an epoch in which nothing was written leaves no trace
+        last = b.region.epoch
+
+
 def test_a_closed_region_gives_its_lock_back_also_when_opening_fails(b: Bench) -> None:
     b.client.say("chat", "x" * 100)
     b.close()

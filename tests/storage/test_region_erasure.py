@@ -274,6 +274,7 @@ def test_an_interrupted_erasure_is_completed_by_the_next_opening() -> None:
         after = fs.power_cut() if at % 2 else fs.process_death()
         b.fs = after
         b.client.region = b.open()
+        erased: list[bool] = []
         for _ in range(2):
             window = b.client.all("chat")
             erased = [flags_at(window, n) == TurnFlag.ERASED for n in seqs(window)]

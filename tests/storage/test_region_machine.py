@@ -74,7 +74,7 @@ class RegionMachine(RuleBasedStateMachine):
         self.bench = UnlockedBench(ROOT / "p0", fs=self.fs, options=OPTIONS)
         self.world = World()
         self.snapshots: list[tuple[int, World]] = [(0, World())]  # (log position, world there)
-        self.numbers = dict.fromkeys(PRODUCERS, 0)
+        self.numbers: dict[int, int] = dict.fromkeys(PRODUCERS, 0)
         self.asked: list[Any] = []
 
     def teardown(self) -> None:
@@ -213,6 +213,7 @@ class RegionMachine(RuleBasedStateMachine):
         run = set(range(first, last + 1))
         request = self.next_request(producer)
         region = self.bench.region
+        end = 0
         for _ in range(data.draw(st.integers(1, 2))):
             if what == "mark":
                 end = region.mark((), name, first, last, "v1", *request)

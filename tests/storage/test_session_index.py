@@ -10,7 +10,7 @@ import pytest
 
 from neverforget.storage.format import Kind, RecordFlag
 from neverforget.storage.head_array import HEAD_DTYPE
-from neverforget.storage.session_index import NO_POSITION, Session, SessionIndex
+from neverforget.storage.session_index import NO_POSITION, Session, SessionIndex, new_session
 from neverforget.storage.session_loading import load_turns
 
 Turn = tuple[int, int, int, int]  # session_id, seq, position, tokens
@@ -78,7 +78,7 @@ def test_a_seq_that_is_there_already_is_reported_and_left_out() -> None:
 
 
 def test_lost_turns_take_a_place_and_no_room() -> None:
-    session = Session(1, 64)
+    session = new_session(1, 64)
     session.append(64, 5)
     session.skip_to(1_000_000)
     session.append(144, 7)
@@ -90,8 +90,8 @@ def test_lost_turns_take_a_place_and_no_room() -> None:
 
 
 def test_a_fork_counts_from_its_base() -> None:
-    session = Session(1, 64)
-    session.base = 10
+    session = new_session(1, 64)
+    session.more().base = 10
     session.rows[1] = 100
     for at in range(4):
         session.append(64 + 80 * at, 3)
@@ -103,7 +103,7 @@ def test_a_fork_counts_from_its_base() -> None:
 
 def test_the_token_window_is_the_largest_that_fits(rng: random.Random) -> None:
     for _ in range(50):
-        session = Session(1, 64)
+        session = new_session(1, 64)
         tokens = [rng.randrange(0, 5) for _ in range(40)]
         for at, count in enumerate(tokens):
             session.append(64 + 80 * at, count)

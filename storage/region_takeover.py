@@ -1,0 +1,88 @@
+"""Becoming the owner of a region: lock, epoch, scan, in this order.
+
+The lock comes first, so that the last owner has written its last byte; the epoch is durable before
+the log is read, so that no two owners ever bear the same one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from neverforget.storage.backup import LOG_DIRECTORY
+from neverforget.storage.clock import Clock
+from neverforget.storage.directory_lock import DirectoryLock
+from neverforget.storage.epoch import EPOCH_FILE, next_epoch, read_epoch
+from neverforget.storage.filesystem import FileSystem
+from neverforget.storage.log import Log
+from neverforget.storage.recovery import Recovered
+from neverforget.storage.region_options import RegionOptions
+from neverforget.storage.set_aside import QUARANTINE_DIRECTORY, TORN_DIRECTORY
+from neverforget.storage.spare import Submit
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    lock: DirectoryLock | None
+    log: Log
+    recovered: Recovered
+
+    def give_up(self) -> None:
+        self.log.close()
+        if self.lock is not None:
+            self.lock.release()
+
+
+def take_over(
+    fs: FileSystem,
+    directory: Path,
+    *,
+    log_id: int,
+    lock: Callable[[], DirectoryLock] | None,
+    options: RegionOptions,
+    clock: Clock,
+    submit: Submit | None,
+    read_only: bool,
+) -> Taken:
+    """Raises what ``Region.open`` says; nothing is held then. ``lock`` None: none is taken."""
+    held = lock() if lock is not None else None
+    if held is not None and held.taken_from is not None:
+        # It died. If that was a media error under the map (SIGBUS), the same read must become an
+        # error of one turn now, not the next death.
+        options = replace(options, read_by="pread")
+    try:
+        path = directory / EPOCH_FILE
+        epoch = read_epoch(fs, path) if read_only else next_epoch(fs, path)
+        log, recovered = Log.open(
+            fs,
+            directory / LOG_DIRECTORY,
+            log_id=log_id,
+            epoch=epoch,
+            torn_directory=directory / TORN_DIRECTORY,
+            quarantine_directory=directory / QUARANTINE_DIRECTORY,
+            options=options.log,
+            clock=clock,
+            submit=submit,
+            read_only=read_only,
+        )
+    except BaseException:
+        if held is not None:
+            held.release()
+        raise
+    taken = Taken(held, log, recovered)
+    try:
+        newest = _newest_epoch(recovered)
+        if newest >= epoch and not read_only:
+            # The EPOCH file was lost, or is of a backup: no epoch is given out twice.
+            log.epoch = next_epoch(fs, path, at_least=newest)
+    except BaseException:
+        taken.give_up()
+        raise
+    return taken
+
+
+def _newest_epoch(recovered: Recovered) -> int:
+    """The highest epoch that any record bears."""
+    columns = [segment.heads["epoch"] for segment in recovered.segments if len(segment.heads)]
+    return max((int(column.max()) for column in columns), default=0)
