@@ -37,6 +37,7 @@ from neverforget.runtime.session_reading import info_of
 from neverforget.runtime.times import from_us, to_us
 from neverforget.runtime.values import (
     AuditEntry,
+    Finding,
     HostInfo,
     Namespace,
     OwnerInfo,
@@ -46,7 +47,7 @@ from neverforget.runtime.values import (
     finding,
 )
 from neverforget.runtime.values import Status as StoreStatus
-from neverforget.storage.errors import InvalidArgument
+from neverforget.storage.errors import Corrupt, InvalidArgument
 from neverforget.storage.results import AuditView, SessionView
 
 Progress = Callable[[int, int], None]
@@ -265,15 +266,32 @@ def _owner(partition: int, reply: StatusReply, view: OwnerView | None) -> OwnerI
 
 def verify(context: Context) -> Operation[VerifyReport]:
     """Have every owner read and check everything it has."""
-    findings = []
+    findings: list[Finding] = []
     records = read = 0
     for partition in range(context.partitions):
-        reply = yield Call(partition, Verify(0), math.inf)
+        try:
+            reply = yield Call(partition, Verify(0), math.inf)
+        except Corrupt as error:
+            # It is quarantined. That is what was to be found out, and the others are checked too.
+            findings.append(_quarantined(partition, error))
+            continue
         findings += [finding(partition, found) for found in reply.findings]
         records += reply.records
         read += reply.bytes
     lost = any(found.severity == "error" for found in findings)
     return VerifyReport(not lost, tuple(findings), records, read)
+
+
+def _quarantined(partition: int, error: Corrupt) -> Finding:
+    return Finding(
+        "quarantined",
+        "error",
+        partition,
+        error.file or "",
+        error.offset or 0,
+        error.bytes or 0,
+        error.message,
+    )
 
 
 def settle(context: Context, timeout_s: float | None, progress: Progress | None) -> Operation[None]:

@@ -197,7 +197,7 @@ class Finding(Struct, frozen=True):
     """One thing that verification or recovery found.
 
     kind: corrupt_body, corrupt_header, torn_tail, bad_side_file, missing_segment, index_mismatch,
-        unfinished_erasure.
+        unfinished_erasure, quarantined (the partition cannot be opened), …
     severity: "error" (bytes are lost) or "repaired" (nothing acknowledged is).
     """
 

@@ -443,3 +443,27 @@ def test_settle_status_and_verify(store: nf.Store) -> None:
     assert report.ok and report.findings == () and report.records >= 5 and report.bytes > 0
     with pytest.raises(nf.InvalidArgument):
         store.settle(timeout=-1)
+
+
+def test_a_partition_that_cannot_be_opened_is_never_taken_for_an_empty_one(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    with nf.open(path, inline=True, **SMALL) as store:
+        lost = next(c for c in map(store.session, "abcdefgh") if c._place.partition == 1)
+        kept = next(c for c in map(store.session, "abcdefgh") if c._place.partition == 0)
+        filled(lost, 2)
+        filled(kept, 2)
+    (path / "regions" / "p1").rename(tmp_path / "p1")
+    with nf.open(path, inline=True) as store:
+        states = [owner.state for owner in store.status().owners]
+        assert states == ["serving", "quarantined"]
+        assert len(store.session(kept.name)) == 2
+        for call in (store.session(lost.name).info, store.session(lost.name).tail, store.sessions):
+            with pytest.raises(nf.Corrupt, match="quarantined"):
+                call()
+        report = store.verify()
+        assert not report.ok
+        assert [(f.kind, f.partition) for f in report.findings] == [("quarantined", 1)]
+        assert report.records > 0
+    (tmp_path / "p1").rename(path / "regions" / "p1")
+    with nf.open(path, inline=True) as store:
+        assert len(store.session(lost.name)) == 2 and store.verify().ok
