@@ -115,7 +115,9 @@ def measure_size(folder: Path, turns: int) -> dict[str, float]:
     segments = sorted(log.glob("*.seg"))
     found[f"crc {turns}"] = float(python(CRC, *segments))
     found[f"check {turns}"] = seconds_of(lambda: ask_peer(path, "PRAGMA quick_check"))
-    found[f"plain {turns}"] = seconds_of(lambda: ask_peer(path, "SELECT max(seq) FROM turns"))
+    found[f"plain {turns}"] = seconds_of(
+        lambda: ask_peer(path, "SELECT max(seq) FROM turns WHERE session = 'chat'")
+    )
     return found
 
 
