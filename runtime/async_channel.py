@@ -20,7 +20,7 @@ from neverforget.actors.messages import (
     Request,
     reply_decoder,
 )
-from neverforget.runtime.channel import Addresses, Channel, closed
+from neverforget.runtime.channel import Addresses, closed
 from neverforget.runtime.connection import ConnectionLost, check_welcome
 from neverforget.runtime.endpoint import Endpoint
 from neverforget.runtime.operation import HOST, Operation, T
@@ -261,21 +261,3 @@ def _address(endpoint: Endpoint, partition: int) -> str:
 async def _pause(pause_s: float) -> None:
     if pause_s:
         await asyncio.sleep(pause_s)
-
-
-class ThreadedChannel:
-    """A blocking channel for tasks: each call in a worker thread. For inline stores, whose engine
-    runs in the caller's thread.
-    """
-
-    def __init__(self, channel: Channel) -> None:
-        self._channel = channel
-        self._closed = False
-
-    async def call(self, partition: int, request: Request, deadline: float) -> AnyReply:
-        if self._closed:
-            raise closed()
-        return await asyncio.to_thread(self._channel.call, partition, request, deadline)
-
-    def close(self) -> None:
-        self._closed = True  # the blocking channel belongs to the engine, which outlives this loop

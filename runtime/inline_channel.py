@@ -35,6 +35,13 @@ class Owner(Protocol):
     def deadline(self) -> float | None: ...
 
 
+class Queued(Pending, Protocol):
+    """A request in the queue of its owner; ``answer`` is None until it is replied to."""
+
+    @property
+    def answer(self) -> AnyReply | None: ...
+
+
 class _Waiting:
     """One request and its answer. Any thread may reply; one waits."""
 
@@ -68,7 +75,7 @@ class InlineChannel:
     def __init__(self, owners: Sequence[Owner], lock: threading.RLock) -> None:
         self._owners = owners
         self._lock = lock
-        self._queues: list[deque[_Waiting]] = [deque() for _ in owners]
+        self._queues: list[deque[Queued]] = [deque() for _ in owners]
         self._pid = os.getpid()
         self._closed = False
         self._woken = threading.Event()
@@ -81,8 +88,7 @@ class InlineChannel:
         tries = Retrying(request, deadline)
         while True:
             waiting = _Waiting(cast("AnyRequest", request))
-            self._queues[partition].append(waiting)
-            self._turn(partition, waiting)
+            self.turn(partition, waiting)
             reply = waiting.answer or waiting.wait(deadline)
             if reply is None:
                 raise tries.too_late("no answer within the deadline")
@@ -90,10 +96,11 @@ class InlineChannel:
                 return reply
             time.sleep(tries.refused(reply))
 
-    def _turn(self, partition: int, waiting: _Waiting) -> None:
-        """Have the owner take what is queued, ``waiting`` among it, in this thread or another's."""
+    def turn(self, partition: int, waiting: Queued) -> None:
+        """Queue ``waiting`` and have the owner take what is queued, in this thread or another's."""
         self._check_process()
         owner, queue = self._owners[partition], self._queues[partition]
+        queue.append(waiting)
         with self._lock:
             if self._closed:
                 raise closed()

@@ -110,9 +110,9 @@ def _inline(path: Path, wanted: Wanted) -> Reach:
     channel = InlineChannel(host.partitions, host.lock)
 
     def async_channel() -> AsyncChannel:
-        from neverforget.runtime.async_channel import ThreadedChannel
+        from neverforget.runtime.async_inline_channel import AsyncInlineChannel
 
-        return ThreadedChannel(channel)
+        return AsyncInlineChannel(channel)
 
     return Reach(
         "inline",

@@ -130,11 +130,12 @@ async def test_followers_on_a_loop(store: nf.aio.AsyncStore) -> None:
         return seen
 
     async with asyncio.timeout(60):
-        followers = [asyncio.create_task(follow()) for _ in range(5)]
+        # More of them than there are worker threads: waiting takes none.
+        followers = [asyncio.create_task(follow()) for _ in range(50)]
         await started.wait()
         for n in (1, 2, 3):
             await chat.append("user", n)
-        assert await asyncio.gather(*followers) == [[0, 1, 2, 3]] * 5
+        assert await asyncio.gather(*followers) == [[0, 1, 2, 3]] * 50
 
 
 async def test_two_hundred_tasks_race_to_open_and_all_get_a_live_handle(host: PlainHost) -> None:
