@@ -19,6 +19,7 @@ PARTITION: dict[str, Any] = {
 }
 
 
-def partition_name(store_id: str, partition: int) -> str:
-    """Carries the store's id: two stores on one cluster never meet."""
-    return f"{store_id}-p{partition}"
+def partition_name(store_id: str, place: str, partition: int) -> str:
+    """Carries the store's id and place: two stores on one cluster never meet, nor do a store and
+    its copy."""
+    return f"{store_id}-{place}-p{partition}"

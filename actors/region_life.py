@@ -55,6 +55,7 @@ class PartitionSpec(msgspec.Struct, frozen=True):
     role: Role  # "worker" has a host; "application" is inline
     host: ProcessId | None = None
     socket: str = ""
+    name: str = ""  # as an actor
     segment_bytes: int = 64 * 1024 * 1024
     batch_bytes_max: int = 64 * 1024 * 1024
     reply_bytes_max: int = 4 * 1024 * 1024

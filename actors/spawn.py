@@ -8,7 +8,7 @@ from typing import Any
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from neverforget.actors.actor_options import NAMESPACE, PARTITION, partition_name
+from neverforget.actors.actor_options import NAMESPACE, PARTITION
 from neverforget.actors.handles import PartitionHandle
 from neverforget.actors.partition_actor import PartitionActor
 from neverforget.actors.region_life import PartitionSpec
@@ -32,7 +32,7 @@ def spawn_partition(
 
     ``environment``: variables its process needs; {} lets Ray take a worker that stands ready.
     """
-    name = partition_name(spec.store_id, spec.partition)
+    name = spec.name
     options: dict[str, Any] = {
         **PARTITION,
         "name": name,

@@ -25,7 +25,7 @@ from ray.exceptions import GetTimeoutError, RayActorError
 from ray.util.client import ray as ray_client
 
 from neverforget.actors.actor_options import NAMESPACE
-from neverforget.actors.handles import PartitionHandle
+from neverforget.actors.handles import PartitionHandle, stop_all
 from neverforget.actors.process_end import pid_exists
 from neverforget.actors.region_life import PartitionSpec
 from neverforget.actors.spawn import made_remote, spawn_partition
@@ -36,6 +36,7 @@ from neverforget.storage.errors import Unavailable
 log = logging.getLogger(__name__)
 _OBJECT_STORE_BYTES = 80 * 1024 * 1024  # nothing of ours goes there; Ray wants 75 MiB at least
 _TEMPORARY_BYTES_MAX = 44  # Ray adds up to 63 bytes for its longest socket name
+_OWNER_STOP_S = 30.0
 _VITAL = ("raylet", "gcs_server")
 
 
@@ -84,6 +85,10 @@ class Cluster:
 
     def spawn(self, spec: PartitionSpec) -> PartitionHandle:
         return spawn_partition(spec, node_id=self.node_id, environment=self._environment)
+
+    def stop(self, owners: Sequence[PartitionHandle]) -> list[str]:
+        """End them in order. The names of those that did not."""
+        return stop_all(owners, _OWNER_STOP_S)
 
     def actors(self, cls: type[Any], arguments: Sequence[tuple[Any, ...]]) -> ActorGroup:
         """One actor of the plain class ``cls`` for each of ``arguments``, ended by ``close``."""

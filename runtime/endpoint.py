@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import os
 import socket
 import stat
@@ -105,7 +106,12 @@ def socket_folder(path: Path, store_id: str) -> Path:
     inside = path / RUN_FOLDER
     if _fits(inside) and _is_made(inside) and _sockets_work(inside):
         return inside
-    return _private_folder(store_id)
+    return _private_folder(place_digest(path, store_id)[:16])
+
+
+def place_digest(path: Path, store_id: str) -> str:
+    """For names outside the directory: a copy of a store, with the same id, may be open as well."""
+    return hashlib.blake2b(store_id.encode() + os.fsencode(path), digest_size=16).hexdigest()
 
 
 def _is_made(folder: Path) -> bool:
@@ -137,13 +143,13 @@ def _sockets_work(folder: Path) -> bool:
     return True
 
 
-def _private_folder(store_id: str) -> Path:
-    """``neverforget-UID/STORE`` where this user may put what only lives while a process does."""
+def _private_folder(name: str) -> Path:
+    """``neverforget-UID/NAME`` where this user may put what only lives while a process does."""
     refused: list[str] = []
     for base in _bases():
         try:
             home = checked_folder(base / f"neverforget-{os.geteuid()}")
-            folder = checked_folder(home / store_id.replace("-", "")[:16])
+            folder = checked_folder(home / name)
         except OSError as error:
             refused.append(f"{base}: {error.strerror or error}")
             continue

@@ -15,10 +15,10 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from neverforget.actors.actor_options import partition_name
 from neverforget.actors.region_life import PartitionSpec
 from neverforget.actors.server import SocketServer
 from neverforget.runtime.config import Config, host_settings
@@ -26,6 +26,7 @@ from neverforget.runtime.control import HostService
 from neverforget.runtime.endpoint import (
     HOST_SOCKET,
     Endpoint,
+    place_digest,
     remove_endpoint,
     socket_folder,
     write_endpoint,
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 _OWNER_START_S = 60.0
-_OWNER_STOP_S = 30.0
 
 
 class Host:
@@ -67,8 +67,8 @@ class Host:
         self._closing = threading.Lock()
         self._closed = False
         self._server: SocketServer | None = None
-        folder = socket_folder(store.path, store.store_id)
-        self._folder = folder
+        self._folder = socket_folder(store.path, store.store_id)
+        self._place = place_digest(store.path, store.store_id)[:8]
         owners = [
             Owner(spec, cluster.spawn(spec))
             for spec in (self._spec(n) for n in range(store.config.partitions))
@@ -131,19 +131,12 @@ class Host:
             self._watchdog.stop()
             # Without its Ray there is nobody to tell, and asking would make Ray start a new one.
             if self._cluster.lost() is None:
-                self._stop_owners()
+                for name in self._cluster.stop([o.handle for o in self._watchdog.owners]):
+                    log.warning("%s did not end in order; it will be recovered", name)
             if self._server is not None:
                 self._server.stop()
             self._lock.release()
             self._cluster.close()
-
-    def _stop_owners(self) -> None:
-        handles = [owner.handle for owner in self._watchdog.owners]
-        with ThreadPoolExecutor(min(16, len(handles))) as pool:
-            orderly = pool.map(lambda handle: handle.stop(_OWNER_STOP_S), handles)
-            for handle, well in zip(handles, orderly, strict=True):
-                if not well:
-                    log.warning("%s did not end in order; it will be recovered", handle.name)
 
     def _come_up(self) -> None:
         for owner in self._watchdog.owners:
@@ -181,6 +174,7 @@ class Host:
             role="worker",
             host=self._process,
             socket=str(self._folder / f"p{partition}.sock"),
+            name=partition_name(self.store.store_id, self._place, partition),
             segment_bytes=config.segment_bytes,
             batch_bytes_max=config.batch_bytes_max,
             reply_bytes_max=config.reply_bytes_max,

@@ -14,10 +14,12 @@ _SURROUNDING = ("RAY_ADDRESS", "RAY_NAMESPACE", "RAY_RUNTIME_ENV_HOOK", "RAY_JOB
 
 
 def python_path() -> str:
-    """A PYTHONPATH that begins with the folder this package was imported from."""
+    """A PYTHONPATH that begins with the folder this package was imported from, for processes with
+    other working directories."""
     assert neverforget.__file__ is not None
-    root = str(Path(neverforget.__file__).parent.parent)
-    others = [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p and p != root]
+    root = str(Path(neverforget.__file__).parent.parent.absolute())
+    named = [os.path.abspath(p) for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]
+    others = [path for path in named if path != root]
     return os.pathsep.join([root, *others])
 
 

@@ -72,19 +72,22 @@ def is_held(path: Path) -> bool:
 
 
 def _launch(path: Path, settings: Mapping[str, Any], pipe: ReportPipe) -> None:
-    command = [sys.executable, "-m", "neverforget", "serve", str(path), "--linger", str(LINGER_S)]
+    # -P: whatever stands in the caller's directory is not imported in place of what is meant.
+    command = [sys.executable, "-P", "-m", "neverforget", "serve", str(path)]
+    command += ["--linger", str(LINGER_S)]
     for name, value in settings.items():
         command += ["--set", f"{name}={json.dumps(value)}"]
     log = path / HOST_LOG
     if log.exists() and log.stat().st_size > _LOG_BYTES_MAX:
         log.replace(log.with_suffix(".log.old"))
-    with log.open("ab") as output:
+    with open(log, "ab", opener=_private) as output:
         try:
             shell = subprocess.Popen(
                 ["/bin/sh", "-c", _DETACH, "sh", *command],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
+                cwd="/",
                 start_new_session=True,
                 pass_fds=[pipe.descriptor],
                 env={**os.environ, **pipe.environment, "PYTHONPATH": python_path()},
@@ -92,6 +95,10 @@ def _launch(path: Path, settings: Mapping[str, Any], pipe: ReportPipe) -> None:
         finally:
             pipe.started()
         shell.wait(timeout=_SHELL_S)
+
+
+def _private(name: str, flags: int) -> int:
+    return os.open(name, flags, 0o600)
 
 
 def _last_line(log: Path) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import threading
 from collections.abc import Iterator
@@ -30,7 +31,7 @@ from neverforget.runtime.watchdog import HealthOptions
 from neverforget.storage.directory_lock import ProcessId, start_time
 from neverforget.storage.errors import StoreLocked, Unavailable
 from tests.actors.regions import NAMESPACE, append
-from tests.cluster.processes import attached, until, until_gone
+from tests.cluster.processes import attached, end_host, until, until_gone
 
 QUICK = HealthOptions(interval_s=0.1, answer_s=1.0, stopped_s=0.3, hung_s=3.0, gone_s=0.5)
 
@@ -251,6 +252,41 @@ def test_tasks_attach_to_the_drivers_host_and_never_host_themselves(
     refs = [task.remote(str(attachment.path), host) for host in ("auto", "never") * 5]
     assert set(ray_local.get(refs)) == {("application", os.getpid())}
     attachment.close()
+
+
+def test_a_task_that_finds_no_host_starts_one_that_outlives_it(
+    ray_local: Any, short_path: Path
+) -> None:
+    """An owner inside a task would end with the task; and Ray kills the children of its workers."""
+
+    @ray_local.remote(num_cpus=0, max_calls=1)  # type: ignore[untyped-decorator]
+    def task(path: str) -> tuple[str, int]:
+        from neverforget.runtime.opening import attach as attach_here
+
+        attachment = attach_here(path, wait=60.0)
+        return attachment.endpoint.kind, os.getpid()
+
+    path = short_path / "store"
+    kind, worker = ray_local.get(task.remote(str(path)))
+    assert kind == "serve"
+    until_gone(ProcessId(worker, start_time(worker)))
+    assert attached(path, "never")["kind"] == "serve"
+    end_host(path)
+
+
+def test_a_copy_of_a_store_is_another_store_to_ray(ray_local: Any, short_path: Path) -> None:
+    original, copy = short_path / "store", short_path / "copy"
+    Host.start(original, Config(partitions=1), role="application").close()
+    shutil.copytree(original / "regions", copy / "regions")
+    for name in ("IDENTITY", "store.toml"):
+        shutil.copy(original / name, copy / name)
+    one = Host.start(original, Config(), role="application")
+    two = Host.start(copy, Config(), role="application")
+    assert one.store.store_id == two.store.store_id
+    append_turn(one, 1)
+    assert (turns(one), turns(two)) == (1, 0)
+    one.close()
+    two.close()
 
 
 def test_the_next_host_comes_up_here_when_the_old_one_has_ended(

@@ -56,7 +56,7 @@ def test_a_host_is_brought_up_found_again_and_never_needs_ray_in_the_client(path
     assert first["kind"] == "serve"
     assert first["heavy"] == []
     words = Path(f"/proc/{first['pid']}/cmdline").read_bytes().split(b"\0")
-    assert words[1:6] == [b"-m", b"neverforget", b"serve", os.fsencode(path), b"--linger"]
+    assert words[2:7] == [b"-m", b"neverforget", b"serve", os.fsencode(path), b"--linger"]
     assert os.getsid(first["pid"]) != os.getsid(0)
 
 
@@ -292,3 +292,43 @@ again = attachment.refresh()
 print(json.dumps([os.waitstatus_to_exitcode(status), attachment._control is control]))
 """
     assert told(python(script, str(path))) == [0, True]
+
+
+def test_a_driver_that_just_ends_has_sealed_what_it_hosted(path: Path) -> None:
+    """No ``close``: the store is given back by an exit function, before Ray's own."""
+    script = """
+import json, sys
+from neverforget.runtime.opening import attach
+import ray
+ray.init(address="local", include_dashboard=False, log_to_driver=False, num_cpus=2,
+         object_store_memory=80 * 1024 * 1024, _temp_dir=sys.argv[2])
+attachment = attach(sys.argv[1], wait=60.0)
+print(json.dumps(attachment.endpoint.kind), flush=True)
+"""
+    ray_folder = path.parent / "ray"
+    assert told(python(script, str(path), str(ray_folder))) == "application"
+    assert read_endpoint(path) is None
+    assert not is_held(path)
+    assert len(list((path / "regions").glob("p*/log/*.heads"))) == 2
+
+
+def test_ray_that_the_caller_shuts_down_frees_the_store(path: Path) -> None:
+    script = """
+import json, sys, threading
+from neverforget.runtime.endpoint import read_endpoint
+from neverforget.runtime.opening import attach
+import ray
+ray.init(address="local", include_dashboard=False, log_to_driver=False, num_cpus=2,
+         object_store_memory=80 * 1024 * 1024, _temp_dir=sys.argv[2])
+attachment = attach(sys.argv[1], wait=60.0)
+ray.shutdown()
+pause = threading.Event()
+while read_endpoint(attachment.path) is not None:
+    pause.wait(0.05)
+kind = attachment.refresh().kind
+again = ray.is_initialized()
+attachment.close()
+print(json.dumps([kind, again]), flush=True)
+"""
+    found = told(python(script, str(path), str(path.parent / "ray")))
+    assert found == ["serve", False]

@@ -104,6 +104,9 @@ def test_a_long_path_gets_a_short_private_folder(
     assert binds(folder)
     assert socket_folder(store, STORE_ID) == folder
     assert socket_folder(store, "another-store") != folder
+    copy = store.with_name("copy" + "long" * 30)
+    copy.mkdir()
+    assert socket_folder(copy, STORE_ID) != folder
 
 
 def test_a_runtime_folder_that_others_prepared_is_not_used(
