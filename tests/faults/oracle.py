@@ -213,4 +213,9 @@ class Owner:
     def verify(self) -> list[str]:
         reply = self.ask(Verify(1))
         assert isinstance(reply, VerifyReply), reply
-        return [f"{f.kind} {f.severity} {f.message}" for f in reply.findings]
+        # A kill may land between two pages of one pwrite: a torn tail that was never acknowledged.
+        return [
+            f"{f.kind} {f.severity} {f.message}"
+            for f in reply.findings
+            if (f.kind, f.severity) != ("torn_tail", "repaired")
+        ]
