@@ -26,9 +26,17 @@ from neverforget.storage.side_file import SideFile, encode_side_file, load_side_
 
 def build_side_file(segment: Segment, stop: int, log_id: int, *, gently: bool) -> bytes:
     """The side file over [base, stop) from what stands in the segment. ``gently``: beside a busy
-    thread."""
+    thread. Corrupt when the disk cannot read all of it: a side file outlives the error, and would
+    make the loss permanent."""
     base = segment.base
-    view, _ = segment.whole(SEGMENT_HEADER_BYTES)
+    view, unreadable = segment.whole(SEGMENT_HEADER_BYTES)
+    if unreadable:
+        raise Corrupt(
+            f"{segment.path} cannot be read in {len(unreadable)} places; no side file is made",
+            file=str(segment.path),
+            offset=unreadable[0][0],
+            bytes=sum(n_bytes for _, n_bytes in unreadable),
+        )
     view = view[: stop - base]
     found = scan(
         view,

@@ -102,6 +102,7 @@ class Recovery:
         self._read_by: ReadBy = read_by
         self._read_only = read_only
         self._found = Recovered()
+        self._unread_until = 0  # the disk could not read everything below this position
 
     def run(self) -> tuple[list[Segment], int, Recovered]:
         """(segments, index of the active one, result). Segments behind the active one are empty.
@@ -164,6 +165,7 @@ class Recovery:
                 n_bytes,
                 "the disk cannot read this range",
             )
+            self._unread_until = max(self._unread_until, base + offset + n_bytes)
         result = scan(view, base=base, start=start, size=segment.size, seed=self._seed)
         for offset in result.bad_padding:
             message = "the padding behind this record is not zero; the record itself is intact"
@@ -277,6 +279,12 @@ class Recovery:
         part = parts[verdict.active]
         segment = part.segment
         start = max(verdict.mark, segment.base + SEGMENT_HEADER_BYTES)
+        if self._unread_until > start:
+            raise Poisoned(
+                f"the disk cannot read the end of the log in {self._directory}; what stands there "
+                "may be acknowledged turns, so nothing is appended or zeroed: mend the disk and "
+                "open it again"
+            )
         try:
             for at in range(start, verdict.tail, len(_ZERO)):
                 offset = at - segment.base

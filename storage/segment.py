@@ -121,10 +121,10 @@ class Segment:
         return read_whole_by_pread(self.file, start, self.length)
 
     def copy(self, start: int, stop: int) -> bytes:
-        """[start, stop) as it is now; what the disk cannot read is zero."""
+        """[start, stop) as it is now. A media error is an OSError (by pread), SIGBUS (by map)."""
         if self.view is not None:
             return bytes(self.view[start:stop])
-        return bytes(read_whole_by_pread(self.file, start, min(stop, self.length))[0][start:stop])
+        return self.file.pread(min(stop, self.length) - start, start)
 
     def retire(self) -> None:
         """Nothing is appended any more. A mapped segment then needs no descriptor of its own: the

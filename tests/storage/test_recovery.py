@@ -429,16 +429,8 @@ def test_read_only_changes_no_byte(tmp_path: Path) -> None:
     assert snapshot(tmp_path) == before
 
 
-def test_a_media_error_costs_the_records_on_its_page(tmp_path: Path) -> None:
-    options = LogOptions(segment_bytes=4 * PAGE, first_segment_bytes=4 * PAGE, read_by="pread")
-    fs = CrashFileSystem(5)
-    Log.create(fs, ROOT / "log", log_id=LOG_ID, options=options)
-    log, _ = crash_log(fs, 1, options=options)
-    placed = [p for n in range(20) for p in commit(log, f"{n} " + "x" * 600)]
-    stood = layout(log, placed)
-    log.close()
-
-    fs = fs.process_death()
+def fail_reads(fs: CrashFileSystem, start: int, stop: int) -> None:
+    """From now on the disk cannot read [start, stop) of any segment."""
     real_open = fs.open
 
     def opened(path: Path, *, create: bool = False, read_only: bool = False) -> Any:
@@ -446,7 +438,7 @@ def test_a_media_error_costs_the_records_on_its_page(tmp_path: Path) -> None:
         real_pread = file.pread
 
         def pread(size: int, offset: int) -> bytes:
-            if path.suffix == ".seg" and offset < 2 * PAGE and offset + size > PAGE:
+            if path.suffix == ".seg" and offset < stop and offset + size > start:
                 raise OSError(errno.EIO, "bad sector", str(path))
             return real_pread(size, offset)
 
@@ -454,7 +446,26 @@ def test_a_media_error_costs_the_records_on_its_page(tmp_path: Path) -> None:
         return file
 
     fs.open = opened  # type: ignore[method-assign]
-    log, recovered = crash_log(fs, 2, options=options)
+
+
+MEDIA_OPTIONS = LogOptions(segment_bytes=4 * PAGE, first_segment_bytes=4 * PAGE, read_by="pread")
+
+
+def full_segment() -> tuple[CrashFileSystem, list[Any]]:
+    """Twenty commits, the last not proven durable by any record; the owner was killed."""
+    fs = CrashFileSystem(5)
+    Log.create(fs, ROOT / "log", log_id=LOG_ID, options=MEDIA_OPTIONS)
+    log, _ = crash_log(fs, 1, options=MEDIA_OPTIONS)
+    placed = [p for n in range(20) for p in commit(log, f"{n} " + "x" * 600)]
+    stood = layout(log, placed)
+    log.close()
+    return fs.process_death(), stood
+
+
+def test_a_media_error_costs_the_records_on_its_page(tmp_path: Path) -> None:
+    fs, stood = full_segment()
+    fail_reads(fs, PAGE, 2 * PAGE)
+    log, recovered = crash_log(fs, 2, options=MEDIA_OPTIONS)
     touched = [r for r in stood if r.start < 2 * PAGE and r.end > PAGE]
     untouched = [r.start for r in stood if r not in touched]
     assert "read_error" in {f.kind for f in recovered.findings}
@@ -465,6 +476,37 @@ def test_a_media_error_costs_the_records_on_its_page(tmp_path: Path) -> None:
     for record in touched:
         with pytest.raises(Corrupt):
             log.read(record.start)
+
+
+def test_a_media_error_that_passes_leaves_nothing_behind() -> None:
+    """A side file made while the disk could not read a page named its records lost for ever,
+    though the log was whole again."""
+    fs, stood = full_segment()
+    whole_open = fs.open
+    fail_reads(fs, PAGE, 2 * PAGE)
+    log, _ = crash_log(fs, 2, options=MEDIA_OPTIONS)
+    log.seal()
+    log.close()
+    fs.open = whole_open  # type: ignore[method-assign]
+    fs = fs.process_death()
+    log, recovered = crash_log(fs, 3, options=MEDIA_OPTIONS)
+    (part,) = recovered.segments
+    assert part.positions[part.body_ok].tolist() == [r.start for r in stood]
+    assert recovered.quarantined == []
+
+
+def test_an_unreadable_end_is_not_taken_for_a_torn_tail() -> None:
+    """The last group is acknowledged and no record proves it yet. A page of it that cannot be read
+    was taken for empty, and the next append would have been written over it."""
+    fs, stood = full_segment()
+    last_page = stood[-1].start // PAGE * PAGE
+    whole_open = fs.open
+    fail_reads(fs, last_page, last_page + PAGE)
+    with pytest.raises(Poisoned):
+        crash_log(fs, 2, options=MEDIA_OPTIONS)
+    fs.open = whole_open  # type: ignore[method-assign]
+    _, recovered = crash_log(fs, 3, options=MEDIA_OPTIONS)
+    assert recovered.segments[0].positions.tolist() == [r.start for r in stood]
 
 
 # ---- orderly ends --------------------------------------------------------------------------------
