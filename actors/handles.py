@@ -85,16 +85,14 @@ def stop_all(handles: Sequence[PartitionHandle], timeout_s: float) -> list[str]:
         with contextlib.suppress(Unavailable, RayError):
             stopping[handle.name] = handle.actor.stop.remote()
     calls = list(stopping.values())
-    ended = ray.wait(calls, num_returns=len(calls), timeout=timeout_s)[0] if calls else []
-    disorderly = []
+    if calls:
+        ray.wait(calls, num_returns=len(calls), timeout=timeout_s)
+    disorderly = {handle.name for handle in handles}
+    for name, call in stopping.items():
+        with contextlib.suppress(RayError):
+            ray.get(call, timeout=0)
+            disorderly.discard(name)
     for handle in handles:
-        call = stopping.get(handle.name)
-        try:
-            if call not in ended:
-                raise Unavailable("no answer")
-            ray.get(call)
-        except (Unavailable, RayError):
-            disorderly.append(handle.name)
         with contextlib.suppress(Unavailable, RayError, ValueError):
             ray.kill(handle.actor, no_restart=True)
-    return disorderly
+    return sorted(disorderly)

@@ -139,16 +139,16 @@ class RegionLife:
             self.region = self._outcome.region
         self._outcome = self._retry_at = None
         region, self.region = self.region, None
-        state, self.state, self.reason = self.state, "recovering", "closed"
+        self.state, self.reason = "recovering", "closed"
         try:
             if region is not None:
-                self._end(region, seal=state == "serving")
+                self._end(region)
         finally:
             self._keeper.shutdown(wait=True)
 
-    def _end(self, region: Region, *, seal: bool) -> None:
+    def _end(self, region: Region) -> None:
         try:
-            if seal:
+            if region.poisoned is None:
                 region.seal()
         except (NeverforgetError, OSError) as error:
             log.warning("partition %d ends without a seal: %s", self._spec.partition, error)

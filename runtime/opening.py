@@ -5,15 +5,13 @@ up: in this process if it is a Ray driver already, else as ``neverforget serve P
 For owners as plain objects in this process see ``inline.py``.
 
 Invariants
-* One host per process and real path; handles count, the last ``close`` ends it.
+* One host per process and real path (``hosting.py``); the last handle's ``close`` ends it.
 * A forked child owns nothing: it attaches anew, and closing its handles does not touch the parent.
 * Nothing is created unless ``create``; an existing store is checked against the expected id.
 """
 
 from __future__ import annotations
 
-import atexit
-import contextlib
 import os
 import socket
 import sys
@@ -21,11 +19,12 @@ import threading
 import time
 import weakref
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from neverforget.actors.greeting import greet
 from neverforget.runtime.config import Config
 from neverforget.runtime.endpoint import Endpoint, read_endpoint
+from neverforget.runtime.hosting import Hosting, hosting_of, share_hosting
 from neverforget.runtime.start_host import is_held, pause, start_host
 from neverforget.storage.directory_lock import process_state, this_process
 from neverforget.storage.errors import (
@@ -35,9 +34,6 @@ from neverforget.storage.errors import (
     Unavailable,
     UnsupportedFormat,
 )
-
-if TYPE_CHECKING:
-    from neverforget.runtime.host import Host
 
 HostChoice = Literal["auto", "never"]
 _GREETING_S = 5.0
@@ -225,76 +221,6 @@ def _within(seconds: float, deadline: float) -> float:
     return max(0.05, min(seconds, deadline - time.monotonic()))
 
 
-# ---- hosting in this process ---------------------------------------------------------------------
-
-
-class Hosting:
-    """This process's host of one path, and how many handles need it."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.handles = 0
-        self.host: Host | None = None
-        self.lock = threading.Lock()
-
-    def ensure(self, config: Config, *, create: bool, store_id: str | None) -> None:
-        """Host it, unless that is so already or another process was faster."""
-        from neverforget.runtime.host import Host
-
-        with self.lock:
-            if self.host is not None:
-                return
-            # From now on, and not from the import on: so it runs before Ray's own.
-            atexit.unregister(_close_all)
-            atexit.register(_close_all)
-            with contextlib.suppress(StoreLocked):
-                self.host = Host.start(
-                    self.path,
-                    config,
-                    role="application",
-                    on_end=self.end,
-                    create=create,
-                    store_id=store_id,
-                )
-
-    def end(self, why: str | None) -> None:
-        """The host's Ray is gone. Handles find, or become, the next host."""
-        del why
-        with self.lock:
-            host, self.host = self.host, None
-        if host is not None:
-            threading.Thread(target=host.close, name="host-end", daemon=True).start()
-
-    def release(self) -> None:
-        with _registry:
-            self.handles -= 1
-            if self.handles:
-                return
-            if _hostings.get(self.path) is self:
-                del _hostings[self.path]
-        with self.lock:
-            host, self.host = self.host, None
-        if host is not None:
-            host.close()
-
-
-def hosting_of(path: Path) -> Hosting:
-    """One handle more on what this process hosts, or will host, at ``path``."""
-    with _registry:
-        hosting = _hostings.setdefault(path, Hosting(path))
-        hosting.handles += 1
-        return hosting
-
-
-def share_hosting(path: Path) -> Hosting | None:
-    """Another handle on what this process hosts already. None: nothing, or not through handles."""
-    with _registry:
-        hosting = _hostings.get(path)
-        if hosting is not None:
-            hosting.handles += 1
-        return hosting
-
-
 def _hosts_here() -> bool:
     """This process is a Ray driver already. Ray is not imported to find that out."""
     ray = sys.modules.get("ray")
@@ -305,24 +231,11 @@ def _hosts_here() -> bool:
     return is_ours_to_use()
 
 
-def _close_all() -> None:
-    for hosting in list(_hostings.values()):
-        with hosting.lock:
-            host, hosting.host = hosting.host, None
-        if host is not None:
-            host.close()
-
-
 def _forget_in_child() -> None:
-    global _registry
-    _registry = threading.Lock()
-    _hostings.clear()
     for attachment in list(_attachments):
         attachment._forget_in_child()
 
 
-_registry = threading.Lock()
-_hostings: dict[Path, Hosting] = {}
 _attachments: weakref.WeakSet[Attachment] = weakref.WeakSet()
 os.register_at_fork(after_in_child=_forget_in_child)
 

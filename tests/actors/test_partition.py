@@ -445,6 +445,15 @@ def test_what_was_sealed_opens_from_side_files() -> None:
     again.partition.close()
 
 
+def test_an_owner_that_is_closed_before_it_has_looked_is_sealed_all_the_same() -> None:
+    """The background had opened the region, and no turn had taken it over yet."""
+    owned = own(disk(), opened=False)
+    owned.partition.start()
+    assert owned.woken.acquire(timeout=PATIENCE_S)
+    owned.partition.close()
+    assert [name for name in owned.fs.list_directory(ROOT / "p0" / "log") if ".heads" in name]
+
+
 def test_one_directory_has_one_owner(tmp_path: Path) -> None:
     """The second says who has it, and takes over when that one is gone."""
     from neverforget.actors.partition import Partition
