@@ -66,6 +66,9 @@ class SparePipeline:
         then nothing changed."""
         needed = SEGMENT_HEADER_BYTES + batch_bytes
         spare = self._collect()
+        # From here on a worker must not make one: under the same name, it would replace the segment
+        # that is about to be used.
+        self._tried_for = active.base
         if spare is None or spare.size < needed:
             size = max(self._options.size_after(active.size), whole_pages(needed))
             made = self._create(active, size)

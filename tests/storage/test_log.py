@@ -269,6 +269,54 @@ def test_an_unused_spare_is_found_again(tmp_path: Path) -> None:
     log.close()
 
 
+def rolled_in_one_group(log: Log, worker: Worker) -> list[int]:
+    """Roll while staged records are not written yet: rolling writes them, past the half."""
+    staged = append(log, "x" * 1500) + append(log, "x" * 1500)
+    rolled = append(log, "y" * 1500)
+    log.write()
+    worker.run()
+    log.sync()
+    after = commit(log, "z")
+    return staged + rolled + after
+
+
+def test_a_segment_in_use_is_never_replaced_by_a_late_spare(tmp_path: Path) -> None:
+    """The demo lost thousands of acknowledged turns: the roll took the spare, then wrote what was
+    staged, which found the segment half full and no spare, and had one made under the name of the
+    segment just taken. The rename replaced it, and what came after went to a file without a name.
+    """
+    create_log(tmp_path)
+    worker = Worker()
+    log, _ = open_log(tmp_path, submit=worker)
+    positions = rolled_in_one_group(log, worker)
+    log.close()
+    log, recovered = open_log(tmp_path)
+    assert [p for s in recovered.segments for p in s.positions.tolist()] == positions
+    log.close()
+
+
+def test_a_spare_of_the_last_owner_is_never_replaced_while_in_use(tmp_path: Path) -> None:
+    """The same with a spare that was found at opening: any roll of the first segment lost it."""
+    create_log(tmp_path)
+    worker = Worker()
+    log, _ = open_log(tmp_path, submit=worker)
+    first = commit(log, "x" * 2500)
+    worker.run()
+    log.close()
+    log, _ = open_log(tmp_path, submit=worker)
+    staged = append(log, "s")
+    rolled = append(log, "y" * 1500)
+    log.write()
+    worker.run()
+    log.sync()
+    after = commit(log, "z")
+    log.close()
+    log, recovered = open_log(tmp_path)
+    found = [p for s in recovered.segments for p in s.positions.tolist()]
+    assert found == first + staged + rolled + after
+    log.close()
+
+
 def test_real_worker_threads_fill_many_segments(tmp_path: Path) -> None:
     create_log(tmp_path)
     with ThreadPoolExecutor(1) as pool:
