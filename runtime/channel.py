@@ -11,7 +11,7 @@ import threading
 import time
 from typing import Protocol
 
-from neverforget.actors.messages import AnyReply, Failure, Request
+from neverforget.actors.messages import AnyReply, Failure, Request, Wait
 from neverforget.runtime.connection import Connection, ConnectionLost, close_all
 from neverforget.runtime.endpoint import Endpoint
 from neverforget.runtime.operation import HOST, Operation, T
@@ -29,7 +29,7 @@ class Channel(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of everything. Calls in flight end with StoreClosed or their answer."""
+        """Let go of everything. Calls in flight end with their answer, waits with StoreClosed."""
         ...
 
 
@@ -75,6 +75,7 @@ class SocketChannel:
     def _begin(self) -> None:
         self._pid = os.getpid()
         self._idle: dict[int, list[Connection]] = {}
+        self._waiting: set[Connection] = set()
         self._sockets: dict[int, str] = {}
         self._lock = threading.Lock()  # of what follows a change of the endpoint
 
@@ -88,7 +89,7 @@ class SocketChannel:
         except (KeyError, IndexError):
             return self._persist(partition, request, deadline, None)
         try:
-            reply = connection.exchange(request, deadline)
+            reply = self._exchange(connection, request, deadline)
         except ConnectionLost as error:
             return self._persist(partition, request, deadline, error)
         self._give_back(partition, connection)
@@ -126,7 +127,7 @@ class SocketChannel:
             except Unavailable as error:
                 raise tries.too_late(error.message) from error
             try:
-                reply = connection.exchange(request, deadline)
+                reply = self._exchange(connection, request, deadline)
             except ConnectionLost as error:
                 outcome = error
                 continue
@@ -134,6 +135,19 @@ class SocketChannel:
             if not isinstance(reply, Failure):
                 return reply
             outcome = reply
+
+    def _exchange(self, connection: Connection, request: Request, deadline: float) -> AnyReply:
+        if type(request) is not Wait:
+            return connection.exchange(request, deadline)
+        # May take long with nothing to lose: close() ends it.
+        self._waiting.add(connection)
+        try:
+            if self._closed:  # after the add: close() may just have looked at who waits
+                connection.close()
+                raise closed()
+            return connection.exchange(request, deadline)
+        finally:
+            self._waiting.discard(connection)
 
     def _connect(self, partition: int, deadline: float) -> Connection:
         """A new connection. ConnectionLost: not now, try again; Unavailable: no host in time."""
@@ -175,6 +189,8 @@ class SocketChannel:
         if self._pid == os.getpid():
             for connections in list(self._idle.values()):
                 close_all(connections)
+            for connection in list(self._waiting):
+                connection.interrupt()
 
 
 def closed() -> StoreClosed:

@@ -101,6 +101,11 @@ class Connection:
         """Idempotent."""
         self._socket.close()
 
+    def interrupt(self) -> None:
+        """From another thread: end the exchange that is going on with ConnectionLost."""
+        with contextlib.suppress(OSError):  # it has just ended by itself
+            self._socket.shutdown(socket.SHUT_RDWR)
+
     def _send(self, data: bytes | bytearray, deadline: float) -> None:
         view = memoryview(data)
         sent = 0

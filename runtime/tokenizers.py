@@ -16,11 +16,13 @@ weights fitted to o200k_base so that ordinary text is not undercounted (in hundr
     any other up to U+FFFF (Chinese, Japanese, Korean, …)    100
     a character beyond (emoji, rare scripts)                 220
 
-rounded up; no text, no tokens. Measured against o200k_base: chat in English 1.29 times the true
-count over all, never under; prose 1.20-1.33; Python 1.26; JSON 1.15-1.33; German, French, Spanish
-1.28; Japanese 1.39, Chinese 1.28, Korean 1.42; emoji 1.30. Polish, Finnish, traditional Chinese
-come within 7 %, so one text in six is undercounted a little; strings without words (base64, UUIDs)
-are undercounted, by a quarter at most.
+rounded up; no text, no tokens. Measured against o200k_base (total estimate over total count): chat
+in English 1.29, no turn under; prose 1.20-1.33; Python 1.26, JSON 1.15-1.33, each with 1-3 % of
+texts a little under; German, French, Spanish 1.28; Japanese 1.39, Chinese 1.28, Korean 1.42; emoji
+1.30. Too much by more than half: capitals throughout (2.1), Russian and most Indic scripts
+(1.6-1.8), texts of a few words (2.5). Too little: Punjabi in two texts of five, Polish, URLs,
+traditional Chinese and Finnish in one of five to eight, by a few per cent; UUIDs and base64 mostly,
+by a quarter at most. Where that matters, use ``tokenizer="o200k_base"``.
 
 Structured content counts as its compact JSON, bytes as one token each (their base64 has 0.9).
 """

@@ -1,17 +1,18 @@
 """The log: a directory of segments, one writer, append and read by position.
 
-    position = log.reserve(n_bytes)      may roll to the next segment log.stamp(batch, offset,
-    position + offset, ...)      for each record of the batch log.stage(batch)
-    nothing is written yet log.write()                          everything staged, one pwrite:
-    survives the death of this process log.sync()                           one fdatasync: survives
-    power loss
+    position = log.reserve(n_bytes)              may roll to the next segment
+    log.stamp(batch, offset, position + offset)  once for each record of the batch
+    log.stage(batch)                             nothing is written yet
+    log.write()                                  one pwrite: survives the death of this process
+    log.sync()                                   one fdatasync: survives power loss
 
 Invariants: records and batches never span segments; nothing is written to a segment before the one
 in front of it is synced as a whole; ``durable <= written <= tail``; what is below ``durable`` was
 synced. A failed write or sync poisons the log: nothing is retried, every later write or sync raises
 Poisoned, reads go on; open it again. OutOfSpace arises only where a segment is made, refuses that
 batch and leaves the log as it was. One thread owns a Log; ``submit`` runs the making of spare
-segments and side files elsewhere, and ``verify`` may run beside it."""
+segments and side files elsewhere, and ``verify`` may run beside it.
+"""
 
 from __future__ import annotations
 
