@@ -26,7 +26,9 @@ _CJK = (
 )
 
 
-_ASCII_PUNCTUATION = frozenset(string.punctuation)  # also $ + < = > ^ ` | ~, which Unicode calls symbols
+_ASCII_PUNCTUATION = frozenset(
+    string.punctuation
+)  # also $ + < = > ^ ` | ~, which Unicode calls symbols
 
 
 class _Table(dict[int, str]):

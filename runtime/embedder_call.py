@@ -1,0 +1,73 @@
+"""One call of an embedder that may hang: in a thread of its own, waited for a bounded time.
+
+A thread cannot be ended from outside. So one that hangs is left behind, and while it hangs no other
+is started: each call says at once that the embedder does not answer. When it comes back after all,
+its answer is dropped and calls go through again.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from neverforget.storage.errors import Unavailable
+
+
+class BoundedCalls:
+    """``one_at_a_time``: calls of several threads wait for each other."""
+
+    def __init__(self, who: str, deadline_s: float, *, one_at_a_time: bool) -> None:
+        self._who, self._deadline_s = who, deadline_s
+        self._turn = threading.Lock() if one_at_a_time else None
+        self._hanging: list[threading.Thread] = []
+
+    def __call__(self, function: Callable[[], Any]) -> Any:
+        """What ``function`` returns or raises; Unavailable when it does neither in time."""
+        deadline = time.monotonic() + self._deadline_s
+        self._refuse_while_hanging()
+        if self._turn is None:
+            return self._run(function, deadline)
+        if not self._turn.acquire(timeout=self._deadline_s):
+            raise self._silent()
+        try:
+            self._refuse_while_hanging()  # the call before this one may just have been given up
+            return self._run(function, deadline)
+        finally:
+            self._turn.release()
+
+    def _run(self, function: Callable[[], Any], deadline: float) -> Any:
+        outcome: list[tuple[bool, Any]] = []
+
+        def run() -> None:
+            try:
+                outcome.append((True, function()))
+            except BaseException as error:  # raised again in the thread that asked
+                outcome.append((False, error))
+
+        thread = threading.Thread(target=run, name="neverforget-embed", daemon=True)
+        thread.start()
+        try:
+            thread.join(max(0.0, deadline - time.monotonic()))
+        finally:  # also when the wait was interrupted
+            if thread.is_alive():
+                self._hanging.append(thread)
+        if not outcome:
+            raise self._silent()
+        done, value = outcome[0]
+        if done:
+            return value
+        raise value
+
+    def _refuse_while_hanging(self) -> None:
+        self._hanging = [thread for thread in self._hanging if thread.is_alive()]
+        if self._hanging:
+            raise self._silent()
+
+    def _silent(self) -> Unavailable:
+        return Unavailable(
+            f"the embedder {self._who} has not answered within {self._deadline_s:g} s; what waits "
+            "for it is embedded when it answers again",
+            outcome="not_applied",
+        )

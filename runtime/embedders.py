@@ -1,0 +1,94 @@
+"""The embedders of a store, by name or as an object: the face of the ``embedder_*`` modules.
+
+``"minilm"`` (the default) is a model on this machine, ``"openai:MODEL@https://host/v1"`` any
+endpoint of that form, ``"none"`` leaves searching to words, and an object with the protocol brings
+a model of its own. Importing this module loads neither a model nor numpy; ``made`` does.
+"""
+
+from __future__ import annotations
+
+import pickle
+from typing import TYPE_CHECKING, Any
+
+from neverforget.runtime.embedder_names import MINILM, NONE, check_name
+from neverforget.storage.errors import EmbedderMismatch, InvalidArgument
+
+if TYPE_CHECKING:
+    from neverforget.runtime.embedder_checked import CheckedEmbedder
+    from neverforget.runtime.embedder_contract import Embedder
+
+OBJECT = "object:"
+
+
+def check(embedder: object) -> None:
+    """Raises InvalidArgument for what is no embedder. No I/O; loads nothing."""
+    if isinstance(embedder, str):
+        check_name(embedder)
+        return
+    missing = [
+        n
+        for n in ("model_id", "dimension", "embed")
+        if not hasattr(type(embedder), n) and n not in getattr(embedder, "__dict__", {})
+    ]
+    if isinstance(embedder, type) or missing:
+        what = "a class" if isinstance(embedder, type) else f"without {', '.join(missing)}"
+        raise InvalidArgument(
+            "an embedder is a name or an object with model_id, dimension and embed(texts); this is "
+            f"{what}: {type(embedder).__name__}"
+        )
+
+
+def stored_name(embedder: str | Embedder) -> str:
+    """What a store's settings keep of it: the name, or "object:MODEL_ID"."""
+    check(embedder)
+    return embedder if isinstance(embedder, str) else f"{OBJECT}{embedder.model_id}"
+
+
+def made(embedder: str | Embedder) -> CheckedEmbedder | None:
+    """The embedder that is meant, held to its contract; None for "none".
+
+    Reads no model and asks no endpoint yet. Raises InvalidArgument for what is no embedder.
+    """
+    check(embedder)
+    if embedder == NONE:
+        return None
+    from neverforget.runtime.embedder_checked import CheckedEmbedder
+
+    if isinstance(embedder, CheckedEmbedder):
+        return embedder
+    if not isinstance(embedder, str):
+        checked = CheckedEmbedder(embedder)
+        _check_pickles(embedder)
+        _ = checked.dimension
+        return checked
+    if embedder == MINILM:
+        from neverforget.runtime.embedder_minilm import MiniLMEmbedder
+
+        return CheckedEmbedder(MiniLMEmbedder())
+    from neverforget.runtime.embedder_openai import OpenAIEmbedder
+
+    return CheckedEmbedder(OpenAIEmbedder(embedder))
+
+
+def require_same(embedder: Embedder, *, model_id: str, dimension: int) -> None:
+    """Raises EmbedderMismatch unless vectors of ``model_id`` and ``dimension``, as stored, may be
+    compared with those of ``embedder``.
+    """
+    if embedder.model_id == model_id and embedder.dimension == dimension:
+        return
+    raise EmbedderMismatch(
+        f"this store holds vectors of {model_id} ({dimension} dimensions), not of "
+        f"{embedder.model_id} ({embedder.dimension} dimensions); open it with the former, or call "
+        "reindex(embedder=...)"
+    )
+
+
+def _check_pickles(embedder: Any) -> None:
+    try:
+        pickle.dumps(embedder)
+    except Exception as error:
+        raise InvalidArgument(
+            "an embedder runs in another process, and this one does not pickle "
+            f"({type(error).__name__}: {error}); define its class in a module, and load models and "
+            "connections at the first use instead of keeping them in what is pickled"
+        ) from error
