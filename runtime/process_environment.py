@@ -34,8 +34,10 @@ def prepare_for_ray() -> None:
     for name in _SURROUNDING:
         environment.pop(name, None)
     # Ray would make a token in HOME, for all clusters of this user, and HOME may be read-only. It
-    # decides about tokens when it is imported; later, half of it would not know.
-    told = {"RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & set(environment)
-    if not told and "ray" not in sys.modules:
+    # decides about tokens when it is imported; later, half of it would not know. (A Ray in the
+    # process that started this one may have set the mode, so the mode alone tells nothing.)
+    told = {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & set(environment)
+    refused = environment.get("RAY_AUTH_MODE") == "disabled"
+    if not told and not refused and "ray" not in sys.modules:
         environment["RAY_AUTH_MODE"] = "token"
         environment["RAY_AUTH_TOKEN"] = secrets.token_hex(32)

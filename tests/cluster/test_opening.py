@@ -266,7 +266,13 @@ def test_any_path_and_a_home_that_cannot_be_written(
     tmp_path: Path, short_path: Path, name: str, home: str
 ) -> None:
     path = tmp_path / name / "store"
-    found = attached(path, HOME=home or str(short_path), XDG_RUNTIME_DIR="")
+    # The mode is what a Ray in the parent process leaves behind.
+    surroundings = {
+        "HOME": home or str(short_path),
+        "XDG_RUNTIME_DIR": "",
+        "RAY_AUTH_MODE": "token",
+    }
+    found = attached(path, **surroundings)
     assert found["heavy"] == []
     endpoint = living(path)
     assert all(len(os.fsencode(socket)) < 108 for socket in endpoint.sockets)
