@@ -42,7 +42,7 @@ SHARED = "everybody"
 
 
 def client(path: Path, number: int, told: Path, stop: Path) -> int:
-    """Append until ``stop`` is there. A line of ``told``: ack|unknown SESSION SEQ NANOSECONDS TEXT."""
+    """Append until ``stop`` is there. A line of ``told``: ack|unknown SESSION SEQ TIME_NS TEXT."""
     descriptor = os.open(told, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
 
     def tell(word: str, session: str, seq: int, text: str) -> None:
@@ -155,9 +155,10 @@ def compare(store: nf.Store, sessions: dict[str, Told], summary: Summary) -> Non
 class Hosting:
     """The host process, and a handle for looking at it."""
 
-    def __init__(self, path: Path, output: Path) -> None:
+    def __init__(self, path: Path, output: Path, env: dict[str, str] | None = None) -> None:
         self.path = path
         self._output = output.open("ab")
+        self._env = env
         self._start()
         self.store = self._attach()
 
@@ -165,6 +166,7 @@ class Hosting:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "neverforget", "serve", str(self.path)],
             cwd=ROOT,
+            env=self._env,
             stdin=subprocess.DEVNULL,
             stdout=self._output,
             stderr=self._output,
@@ -191,6 +193,13 @@ class Hosting:
         except nf.Unavailable:
             return {}
         return {o.partition: o.pid for o in owners if o.state == "serving"}
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def poll(self) -> int | None:
+        return self._process.poll()
 
     def kill_and_restart(self) -> None:
         self._process.kill()
