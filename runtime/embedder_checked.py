@@ -166,11 +166,12 @@ class CheckedEmbedder:
         except Exception as error:
             self._halve(texts, numbers, found, _kind(error))
         else:
+            if len(faults) == len(numbers):
+                self._halve(texts, numbers, found, faults[0])
+                return
             for place, number in enumerate(numbers):
                 if place not in faults:
                     found.rows[number] = rows[place]
-                elif len(numbers) == 1:
-                    self._halve(texts, numbers, found, faults[place])
                 else:  # alone it may do better: a fault may lie in the company
                     self._isolate(texts, range(number, number + 1), found)
 

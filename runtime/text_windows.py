@@ -19,19 +19,24 @@ def windows(text: str, tokens: Callable[[str], int], tokens_max: int) -> list[st
     ``tokens`` counts; it is asked about ten times for each part, for texts of about a part's
     length. A single character is taken to fit.
     """
+    return [text[start:stop] for start, stop in spans(text, tokens, tokens_max)]
+
+
+def spans(text: str, tokens: Callable[[str], int], tokens_max: int) -> list[tuple[int, int]]:
+    """Where the windows begin and end."""
     if tokens(text) <= tokens_max:
-        return [text]
-    parts = []
+        return [(0, len(text))]
+    found = []
     start = reached = 0
     while reached < len(text):
         stop = _fitting(text, start, tokens, tokens_max)
         if stop <= reached:  # so dense that the overlap alone filled the window
             start = reached
             stop = _fitting(text, start, tokens, tokens_max)
-        parts.append(text[start:stop])
+        found.append((start, stop))
         reached = stop
         start = _next_word(text, stop - (stop - start) // OVERLAP, stop)
-    return parts
+    return found
 
 
 def _fitting(text: str, start: int, tokens: Callable[[str], int], tokens_max: int) -> int:
