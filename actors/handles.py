@@ -64,6 +64,11 @@ class PartitionHandle:
             return False
         return False
 
+    def restart(self) -> None:
+        """End its process, whatever state that is in, and have Ray start the next."""
+        with contextlib.suppress(Unavailable, RayError, ValueError):
+            ray.kill(self.actor, no_restart=False)
+
     @property
     def actor(self) -> Any:
         if self._actor is None:

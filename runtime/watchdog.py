@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from neverforget.actors.greeting import greet
@@ -21,6 +22,7 @@ from neverforget.storage.directory_lock import (
     ProcessId,
     end_process,
     process_state,
+    read_holder,
     start_time,
 )
 from neverforget.storage.errors import NeverforgetError
@@ -105,6 +107,7 @@ class Watchdog:
 
     def check(self, owner: Owner) -> None:
         now = time.monotonic()
+        self._find_successor(owner)
         if self._is_stopped(owner, now):
             return
         try:
@@ -116,15 +119,28 @@ class Watchdog:
             return
         connection.close()
         if owner.process is None or owner.process.pid != welcome.pid:
-            if owner.process is not None:
-                owner.restarts += 1
-                log.warning("%s runs again, as process %d", owner.handle.name, welcome.pid)
-            owner.process = ProcessId(welcome.pid, start_time(welcome.pid))
+            self._is_now(owner, ProcessId(welcome.pid, start_time(welcome.pid)))
         if owner.welcome is not None and owner.welcome.state != welcome.state:
             level = logging.INFO if welcome.state == "serving" else logging.ERROR
             log.log(level, "%s is %s: %s", owner.handle.name, welcome.state, welcome.reason or "")
         owner.welcome = welcome
         owner.answered_at = time.monotonic()
+
+    def _is_now(self, owner: Owner, process: ProcessId) -> None:
+        if owner.process is not None:
+            owner.restarts += 1
+            log.warning("%s runs again, as process %d", owner.handle.name, process.pid)
+        owner.process = process
+
+    def _find_successor(self, owner: Owner) -> None:
+        """An owner that hangs before it was ever greeted is known by the lock that it took."""
+        if owner.process is not None and process_state(owner.process) is not None:
+            return
+        holder = read_holder(Path(owner.spec.directory))
+        if holder is None or holder.host != owner.spec.host:
+            return
+        if holder.process != owner.process and process_state(holder.process) is not None:
+            self._is_now(owner, holder.process)
 
     def _is_stopped(self, owner: Owner, now: float) -> bool:
         if owner.process is None or process_state(owner.process) != "T":
@@ -146,6 +162,12 @@ class Watchdog:
             if silent_s >= self._options.gone_s and owner.handle.is_dead(self._options.answer_s):
                 log.error("Ray has given up %s; starting it anew", owner.handle.name)
                 owner.handle = self._cluster.spawn(owner.spec)
+                owner.answered_at = time.monotonic()
+            elif silent_s >= 4 * self._options.hung_s:
+                # Stopped before it took its lock: only Ray knows which process that is. Patience:
+                # it may also be a slow start.
+                log.error("%s did not come back; having Ray restart it", owner.handle.name)
+                owner.handle.restart()
                 owner.answered_at = time.monotonic()
 
     def _kill(self, owner: Owner, why: str) -> None:

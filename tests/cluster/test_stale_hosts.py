@@ -8,11 +8,17 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
 import neverforget as nf
+from neverforget.actors.greeting import greet
+from neverforget.runtime.config import Config
+from neverforget.runtime.host import Host
+from neverforget.runtime.watchdog import HealthOptions
+from neverforget.storage.directory_lock import read_holder
 from tests.faults.disks import until
 from tests.faults.kill_rounds import Hosting
 from tests.faults.shim import Action, Shim, compile_shim, reason_not_to_run
@@ -113,3 +119,47 @@ def test_one_owners_death_leaves_the_other_alone(short_path: Path) -> None:
         assert isinstance(host.store, nf.Store)
     finally:
         host.stop()
+
+
+def test_an_owner_stopped_before_anybody_greeted_it_is_replaced(
+    ray_local: Any, short_path: Path
+) -> None:
+    """The watchdog knew the dead predecessor only, and Ray took the stopped one for alive: the
+    partition stayed away for ever.
+    """
+    health = HealthOptions(interval_s=3600, answer_s=0.5, stopped_s=0.0, hung_s=3600, gone_s=3600)
+    host = Host.start(short_path / "store", Config(), role="application", health=health)
+    try:
+        owner = host._watchdog.owners[0]
+        until(lambda: served(host) != 0, "the owner to serve")
+        host._watchdog.check(owner)
+        first = owner.process
+        assert first is not None
+        region = Path(owner.spec.directory)
+        os.kill(first.pid, signal.SIGKILL)
+        until(lambda: successor(region, first.pid) != 0, "the next owner to have its lock")
+        second = successor(region, first.pid)
+        os.kill(second, signal.SIGSTOP)
+        until(lambda: psutil.Process(second).status() == psutil.STATUS_STOPPED, "it to stop")
+        host._watchdog.check(owner)
+        until(lambda: dead(second), "the stopped one to be ended")
+        until(lambda: served(host) not in (0, second), "the one after it to serve")
+        host._watchdog.check(owner)
+        assert owner.restarts == 2
+    finally:
+        host.close()
+
+
+def successor(region: Path, before: int) -> int:
+    holder = read_holder(region)
+    return 0 if holder is None or holder.process.pid == before else holder.process.pid
+
+
+def served(host: Host) -> int:
+    """The pid that answers for partition 0, 0 if nobody does."""
+    try:
+        connection, welcome = greet(host.endpoint.sockets[0], host.store.store_id, 0.5)
+    except OSError:
+        return 0
+    connection.close()
+    return welcome.pid
