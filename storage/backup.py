@@ -14,7 +14,7 @@ from neverforget.storage.errors import Conflict, InvalidArgument
 from neverforget.storage.filesystem import FileSystem
 from neverforget.storage.identity import IDENTITY_FILE
 from neverforget.storage.log import SegmentInfo
-from neverforget.storage.region_state import RegionState
+from neverforget.storage.log_state import LogState
 from neverforget.storage.segment import SEGMENT_HEADER_BYTES
 from neverforget.storage.set_aside import QUARANTINE_DIRECTORY, TORN_DIRECTORY
 from neverforget.storage.side_file import side_path
@@ -24,7 +24,7 @@ _PIECE_BYTES = 1 << 20
 _ATTEMPTS = 5
 
 
-def back_up(state: RegionState, target: Path) -> tuple[int, int]:
+def back_up(state: LogState, target: Path) -> tuple[int, int]:
     """(bytes copied, durable mark of the copy). ``target`` must be new or empty.
 
     Durable when it returns. Raises InvalidArgument, OutOfSpace, OSError, Conflict.
@@ -46,7 +46,7 @@ def back_up(state: RegionState, target: Path) -> tuple[int, int]:
     raise Conflict("erasures kept changing what was to be copied; back up again later", seq=None)
 
 
-def _copy(state: RegionState, target: Path, durable: int) -> int:
+def _copy(state: LogState, target: Path, durable: int) -> int:
     fs, source = state.fs, state.directory
     log = target / LOG_DIRECTORY
     fs.make_directory(log)

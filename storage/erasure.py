@@ -30,7 +30,6 @@ from neverforget.storage.errors import (
     Conflict,
     Corrupt,
     NotFound,
-    OutOfSpace,
 )
 from neverforget.storage.format import HEADER_BYTES, Kind
 from neverforget.storage.record import Header, encode_control
@@ -39,7 +38,7 @@ from neverforget.storage.repeats import Repeats
 from neverforget.storage.results import ErasureView
 from neverforget.storage.runs import Runs
 from neverforget.storage.session_index import Session
-from neverforget.storage.set_aside import erase_copies
+from neverforget.storage.zeroing import record_erased, zero_ranges
 
 CONFIRMED = "confirmed"
 RANGES_MAX = 1_000_000  # of one ERASING record: 12 MB
@@ -109,12 +108,13 @@ class Eraser:
 
     def complete_unfinished(self) -> int:
         """Carry out what a crash interrupted. How many there were."""
-        unfinished = dict(self._state.unfinished)
+        state = self._state
+        unfinished = dict(state.unfinished)
         for position, ranges in unfinished.items():
-            header, body = self._state.control(position)
+            header, body = state.control(position)
             runs = None if F[ControlField.DIGEST] in body else Runs(control.runs(body))
             self._zero(header.session_id, runs, ranges)
-            self._record_done(position, header)
+            record_erased(state, position)
         return len(unfinished)
 
     # ---- refusing and repeating ------------------------------------------------------------------
@@ -284,7 +284,7 @@ class Eraser:
             state.apply(header, position, body)
             state.erasures += 1
             self._zero(session.session_id, plan.runs, part)
-            self._record_done(position, header)
+            record_erased(state, position)
             first = position if first is None else first
         positions = [p - HEADER_BYTES for p, _ in plan.turns]
         return ErasureView(len(plan.turns), n_bytes, positions, plan.unreachable, now)
@@ -292,26 +292,10 @@ class Eraser:
     def _zero(self, session_id: int, runs: Runs | None, ranges: Sequence[Range]) -> None:
         """Step 2. Repeating it changes nothing."""
         state = self._state
-        for position, length in ranges:
-            try:
-                state.log.overwrite(position, length)
-            except Corrupt:
-                continue  # its segment is gone, and the bytes with it
-        erase_copies(state.fs, state.directory, state.log_seed, session_id, runs, ranges)
-        state.log.sync()
 
-    def _record_done(self, position: int, header: Header) -> None:
-        """Step 3. Without room for its record the erasure is done, and done again at the next
-        opening.
-        """
-        state = self._state
-        body = {F[ControlField.ERASING]: position}
-        record = encode_control(Kind.ERASED, 0, 0, body, timestamp_us=state.clock.now_us())
-        try:
-            stage_batch(state.log, record, [(0, 0, 0)])
-        except OutOfSpace as error:
-            state.report(state.finding("unfinished_erasure", position, 0, error.message))
-            return
-        state.log.write()
-        state.log.sync()
-        state.unfinished.pop(position, None)
+        def doomed(header: Header) -> bool:
+            if header.session_id != session_id:
+                return False
+            return runs is None or (header.kind == Kind.TURN and header.sequence_id in runs)
+
+        zero_ranges(state, ranges, doomed)

@@ -22,13 +22,16 @@ IDENTITY_FILE = "IDENTITY"
 FORMAT_VERSION = 1
 
 
+What = Literal["store", "region", "longterm"]
+
+
 class Identity(msgspec.Struct, frozen=True):
     """``log_id`` seeds the header checksums of a region's log: random, never zero, 0 only for a
     store.
     """
 
     store_id: str
-    what: Literal["store", "region"]
+    what: What
     partition: int = -1
     log_id: int = 0
     format_version: int = FORMAT_VERSION
@@ -41,6 +44,11 @@ def store_identity(store_id: str) -> Identity:
 def region_identity(store_id: str, partition: int) -> Identity:
     """A new region's identity, with a log id of its own."""
     return Identity(store_id, "region", partition, secrets.randbits(64) | 1)
+
+
+def longterm_identity(store_id: str, shard: int) -> Identity:
+    """A new long-term region's identity, with a log id of its own."""
+    return Identity(store_id, "longterm", shard, secrets.randbits(64) | 1)
 
 
 def write_identity(fs: FileSystem, directory: Path, identity: Identity) -> None:
@@ -80,7 +88,7 @@ def check_identity(
     directory: Path,
     *,
     store_id: str | None = None,
-    what: Literal["store", "region"],
+    what: What,
     partition: int = -1,
 ) -> Identity:
     """The identity of ``directory``, which must be the expected one, else UnsupportedFormat.
@@ -97,7 +105,10 @@ def check_identity(
 
 
 def _named(store_id: str, what: str, partition: int) -> str:
-    return f"store {store_id}" if what == "store" else f"partition {partition} of store {store_id}"
+    if what == "store":
+        return f"store {store_id}"
+    part = "partition" if what == "region" else "long-term shard"
+    return f"{part} {partition} of store {store_id}"
 
 
 class _Version(msgspec.Struct):

@@ -19,15 +19,14 @@ from typing import Any
 
 from neverforget.storage.annotating import Annotator
 from neverforget.storage.appending import Appender
-from neverforget.storage.backup import back_up
 from neverforget.storage.clock import Clock, SystemClock
 from neverforget.storage.digests import session_digest
 from neverforget.storage.directory_lock import DirectoryLock, ProcessId, Role
 from neverforget.storage.erasure import Eraser
-from neverforget.storage.errors import OutOfSpace
 from neverforget.storage.filesystem import FileSystem
 from neverforget.storage.free_memory import give_back_free_memory
-from neverforget.storage.identity import check_identity
+from neverforget.storage.identity import check_identity, region_identity
+from neverforget.storage.log_owner import LogOwner
 from neverforget.storage.recovery import Recovered
 from neverforget.storage.region_creation import create_region
 from neverforget.storage.region_options import RegionOptions
@@ -48,7 +47,7 @@ from neverforget.storage.verification import Verification
 Namespace = tuple[str, ...]
 
 
-class Region(RegionReads):
+class Region(RegionReads, LogOwner):
     """See the module. Made by ``open``, never directly."""
 
     def __init__(
@@ -58,16 +57,14 @@ class Region(RegionReads):
         options: RegionOptions,
         random_bytes: Callable[[int], bytes],
     ) -> None:
-        super().__init__(state, options)
-        self._lock = lock
-        self._log = state.log
+        RegionReads.__init__(self, state, options)
+        LogOwner.__init__(self, state, lock)
         repeats = Repeats(state)
         self._appender = Appender(state, repeats)
         self._annotator = Annotator(state, repeats, self._appender)
         self._eraser = Eraser(state, repeats, self._appender, self._annotator, random_bytes)
         self._recovery_us = 0
         self._torn_bytes = 0
-        self._closed = False
 
     # ---- creating and opening --------------------------------------------------------------------
 
@@ -86,13 +83,7 @@ class Region(RegionReads):
         Raises UnsupportedFormat for another's directory, Corrupt for a log without an identity,
         OutOfSpace.
         """
-        create_region(
-            fs,
-            directory,
-            store_id=store_id,
-            partition=partition,
-            options=options or RegionOptions(),
-        )
+        create_region(fs, directory, region_identity(store_id, partition), options)
 
     @staticmethod
     def open(
@@ -236,56 +227,6 @@ class Region(RegionReads):
         request = (producer, producer_seq)
         return self._eraser.erase((namespace, session), runs, confirm, by, reason, request)
 
-    def write(self) -> None:
-        """Everything staged into the file: it survives the death of any process. Or Poisoned."""
-        self._log.write()
-        self._state.forget_indexed()
-
-    def sync(self) -> None:
-        """Everything written onto the disk: it survives power loss. Or Poisoned."""
-        self._log.sync()
-
-    @property
-    def written(self) -> int:
-        return self._log.written
-
-    @property
-    def durable(self) -> int:
-        """What ends at or below this position survives power loss."""
-        return self._log.durable
-
-    @property
-    def epoch(self) -> int:
-        return self._log.epoch
-
-    @property
-    def unproven(self) -> bool:
-        """The last group is durable and nothing in the log says so yet: see ``noop_if_idle``."""
-        return self._log.unproven
-
-    @property
-    def poisoned(self) -> str | None:
-        """Why nothing can be written any more; open the region again. None: it can."""
-        return self._log.poisoned
-
-    def noop_if_idle(self) -> bool:
-        """Bring the last group below a durable mark that the log itself proves, so that rot in it
-        can be told from a torn tail. Writes and syncs; False when there was nothing to prove or no
-        room for it. Raises Poisoned.
-        """
-        log = self._log
-        if not log.unproven:
-            return False
-        log.write()
-        log.sync()
-        try:
-            log.noop(self._state.clock.now_us())
-        except OutOfSpace:
-            return False
-        log.write()
-        log.sync()
-        return True
-
     # ---- the whole of it -------------------------------------------------------------------------
 
     def status(self) -> RegionStatus:
@@ -310,24 +251,3 @@ class Region(RegionReads):
     def verify(self) -> Verification:
         """Iterate over it: reads everything that is durable, on whatever thread."""
         return Verification(self._state)
-
-    def backup(self, directory: Path) -> tuple[int, int]:
-        """(bytes, durable) of a copy in ``directory`` that opens as this region. See ``back_up``.
-        What is only staged or written is not in it: ``sync`` first.
-        """
-        return back_up(self._state, directory)
-
-    def seal(self) -> None:
-        """An orderly end: everything durable, and headers aside, so that the next opening is fast.
-        Raises Poisoned.
-        """
-        self._log.seal()
-
-    def close(self) -> None:
-        """Release files and lock. What was staged and not written is dropped. Idempotent."""
-        if self._closed:
-            return
-        self._closed = True
-        self._log.close()
-        if self._lock is not None:
-            self._lock.release()

@@ -8,25 +8,31 @@ from neverforget.storage.backup import LOG_DIRECTORY
 from neverforget.storage.epoch import EPOCH_FILE, create_epoch
 from neverforget.storage.errors import Corrupt, NotFound
 from neverforget.storage.filesystem import FileSystem
-from neverforget.storage.identity import check_identity, region_identity, write_identity
+from neverforget.storage.identity import Identity, check_identity, write_identity
 from neverforget.storage.log import Log
 from neverforget.storage.region_options import RegionOptions
 from neverforget.storage.segment import SEGMENT_HEADER_BYTES, base_of
 
 
 def create_region(
-    fs: FileSystem, directory: Path, *, store_id: str, partition: int, options: RegionOptions
+    fs: FileSystem, directory: Path, identity: Identity, options: RegionOptions | None
 ) -> None:
-    """See ``Region.create``."""
+    """See ``Region.create``. ``identity``: of the region to make, with a new log id."""
+    options = options or RegionOptions()
     try:
-        check_identity(fs, directory, store_id=store_id, what="region", partition=partition)
+        check_identity(
+            fs,
+            directory,
+            store_id=identity.store_id,
+            what=identity.what,
+            partition=identity.partition,
+        )
         return
     except NotFound:
         pass  # none there yet
     fs.make_directory(directory)
     fs.sync_directory(directory.parent)
     _clear_unfinished(fs, directory / LOG_DIRECTORY)
-    identity = region_identity(store_id, partition)
     Log.create(fs, directory / LOG_DIRECTORY, log_id=identity.log_id, options=options.log)
     create_epoch(fs, directory / EPOCH_FILE)
     write_identity(fs, directory, identity)  # last: what has none was never finished

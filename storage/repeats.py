@@ -12,6 +12,7 @@ from neverforget.storage.batch import batch_from, end_of
 from neverforget.storage.dedupe import id12
 from neverforget.storage.errors import Conflict
 from neverforget.storage.format import HEADER_BYTES, BodyField, Kind, RecordFlag
+from neverforget.storage.log_state import LogState
 from neverforget.storage.record import Buffer, Header, body_of, decode_body, read_header
 from neverforget.storage.region_state import RegionState
 
@@ -38,6 +39,28 @@ class Repeated(NamedTuple):
     end: int
 
 
+def find_request(state: LogState, producer: int, producer_seq: int) -> Repeated | None:
+    """What the log holds of this request id. A producer of 0 has no ids."""
+    if not producer or not state.requests.may_be_known(producer, producer_seq):
+        return None
+    start = state.requests.find(producer, producer_seq)
+    if start is None:
+        positions = state.log.find(id12(producer, producer_seq))
+        found = [(position, state.log.header(position)) for position in positions]
+    else:
+        found = list(batch_from(state.log, start))
+    if not found:
+        return None
+    end = end_of(*found[-1])
+    wanted = (producer, producer_seq)
+    own = [
+        (position, header)
+        for position, header in found
+        if (header.producer_id, header.producer_seq) == wanted and not header.flags & _KEYED
+    ]
+    return Repeated(own, end) if own else None
+
+
 class Repeats:
     """Looks things up; changes nothing."""
 
@@ -46,25 +69,7 @@ class Repeats:
 
     def request(self, producer: int, producer_seq: int) -> Repeated | None:
         """What the log holds of this request id. A producer of 0 has no ids."""
-        state = self._state
-        if not producer or not state.requests.may_be_known(producer, producer_seq):
-            return None
-        start = state.requests.find(producer, producer_seq)
-        if start is None:
-            positions = state.log.find(id12(producer, producer_seq))
-            found = [(position, state.log.header(position)) for position in positions]
-        else:
-            found = list(batch_from(state.log, start))
-        if not found:
-            return None
-        end = end_of(*found[-1])
-        wanted = (producer, producer_seq)
-        own = [
-            (position, header)
-            for position, header in found
-            if (header.producer_id, header.producer_seq) == wanted and not header.flags & _KEYED
-        ]
-        return Repeated(own, end) if own else None
+        return find_request(self._state, producer, producer_seq)
 
     def control(
         self, kind: Kind, control_record: Buffer, producer: int, producer_seq: int
@@ -78,7 +83,7 @@ class Repeats:
                 if _same_body(header, control_record):
                     return position, repeated.end
                 break
-        raise _other_use(producer, producer_seq)
+        raise other_use(producer, producer_seq)
 
     def key(
         self, session_id: int, opened_at: int, header: Header, body: memoryview
@@ -149,7 +154,7 @@ def check_same_turns(
         _checksums(held) == _checksums(new) for (_, held), new in zip(turns, asked)
     )
     if not same or not kinds <= {Kind.TURN, Kind.SESSION_OPENED, Kind.AGENT_JOINED}:
-        raise _other_use(producer, producer_seq)
+        raise other_use(producer, producer_seq)
     return turns
 
 
@@ -167,7 +172,7 @@ def _same_body(header: Header, control_record: Buffer) -> bool:
     )
 
 
-def _other_use(producer: int, producer_seq: int) -> Conflict:
+def other_use(producer: int, producer_seq: int) -> Conflict:
     return Conflict(
         f"request {producer:016x}/{producer_seq} was used for something else before; a client "
         "must draw a new request id for each call"

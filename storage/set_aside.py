@@ -8,13 +8,12 @@ positions. Both are named by the positions they were copied from.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from neverforget.storage.filesystem import FileSystem
-from neverforget.storage.format import HEADER_BYTES, Kind
-from neverforget.storage.record import read_header
-from neverforget.storage.runs import Runs
+from neverforget.storage.format import HEADER_BYTES
+from neverforget.storage.record import Header, read_header
 from neverforget.storage.scan import scan
 
 TORN_DIRECTORY = "torn"
@@ -29,13 +28,12 @@ def erase_copies(
     fs: FileSystem,
     directory: Path,
     seed: int,
-    session_id: int,
-    runs: Runs | None,
+    doomed_by: Callable[[Header], bool],
     ranges: Sequence[Range],
 ) -> None:
-    """Zero the bodies of the session's turns (those in ``runs``; None: of all its records) in every
-    copy, whatever of a torn copy belongs to no record that can be told, and the log ``ranges`` in
-    quarantined ones. Durable when it returns.
+    """Zero the bodies of the records that ``doomed_by`` picks in every copy, whatever of a torn
+    copy belongs to no record that can be told, and the log ``ranges`` in quarantined ones. Durable
+    when it returns.
     """
     for name in (TORN_DIRECTORY, QUARANTINE_DIRECTORY):
         folder = directory / name
@@ -49,7 +47,7 @@ def erase_copies(
             file = fs.open(folder / file_name)
             try:
                 raw = file.pread(file.size(), 0)
-                doomed = list(_records_of(raw, base, seed, session_id, runs))
+                doomed = list(_records_of(raw, base, seed, doomed_by))
                 if name == TORN_DIRECTORY:
                     doomed += _unattributed(raw, base, seed)
                 else:
@@ -63,14 +61,12 @@ def erase_copies(
 
 
 def _records_of(
-    raw: bytes, base: int, seed: int, session_id: int, runs: Runs | None
+    raw: bytes, base: int, seed: int, doomed_by: Callable[[Header], bool]
 ) -> Iterator[Range]:
     found = scan(memoryview(raw), base=base, start=0, size=len(raw), seed=seed)
     for offset in found.offsets:
         header = read_header(raw, offset)
-        if header.session_id != session_id:
-            continue
-        if runs is None or (header.kind == Kind.TURN and header.sequence_id in runs):
+        if doomed_by(header):
             body_at = offset + HEADER_BYTES
             yield body_at, min(header.body_length, len(raw) - body_at)
 

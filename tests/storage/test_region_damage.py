@@ -200,7 +200,7 @@ def test_a_fork_that_lost_its_record_keeps_its_seqs(b: Bench, with_turns: bool) 
 def test_a_log_loaded_in_parts_gives_the_same_region(
     b: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from neverforget.storage import region_state
+    from neverforget.storage import log_state
 
     for n in range(400):
         b.client.append(f"s{n % 7}", {"content": f"{n} " + "x" * 150, "key": f"k{n}"}, agent="a")
@@ -211,7 +211,7 @@ def test_a_log_loaded_in_parts_gives_the_same_region(
     b.client.erase("s3", [(2, 3)])
     b.client.erase("s4")
     b.client.say("s4", "afresh")
-    monkeypatch.setattr(region_state, "_CHUNK_RECORDS", 30)
+    monkeypatch.setattr(log_state, "_CHUNK_RECORDS", 30)
     names = [*(f"s{n}" for n in range(7)), "f"]
     before = [(b.client.all(name), b.region.info((), name)) for name in names]
     audited = b.audit()

@@ -1,0 +1,96 @@
+"""Owning a log: writing, syncing, sealing, copying and closing it, whatever its records are about.
+
+One thread owns it; ``backup`` may run on another beside it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from neverforget.storage.backup import back_up
+from neverforget.storage.directory_lock import DirectoryLock
+from neverforget.storage.errors import OutOfSpace
+from neverforget.storage.log_state import LogState
+
+
+class LogOwner:
+    """What is staged is nowhere before ``write``, and does not survive power loss before ``sync``.
+    ``lock`` is released by ``close``.
+    """
+
+    def __init__(self, state: LogState, lock: DirectoryLock | None) -> None:
+        self._owned = state
+        self._log = state.log
+        self._lock = lock
+        self._closed = False
+
+    def write(self) -> None:
+        """Everything staged into the file: it survives the death of any process. Or Poisoned."""
+        self._log.write()
+        self._owned.forget_indexed()
+
+    def sync(self) -> None:
+        """Everything written onto the disk: it survives power loss. Or Poisoned."""
+        self._log.sync()
+
+    @property
+    def written(self) -> int:
+        return self._log.written
+
+    @property
+    def durable(self) -> int:
+        """What ends at or below this position survives power loss."""
+        return self._log.durable
+
+    @property
+    def epoch(self) -> int:
+        return self._log.epoch
+
+    @property
+    def unproven(self) -> bool:
+        """The last group is durable and nothing in the log says so yet: see ``noop_if_idle``."""
+        return self._log.unproven
+
+    @property
+    def poisoned(self) -> str | None:
+        """Why nothing can be written any more; open the region again. None: it can."""
+        return self._log.poisoned
+
+    def noop_if_idle(self) -> bool:
+        """Bring the last group below a durable mark that the log itself proves, so that rot in it
+        can be told from a torn tail. Writes and syncs; False when there was nothing to prove or no
+        room for it. Raises Poisoned.
+        """
+        log = self._log
+        if not log.unproven:
+            return False
+        log.write()
+        log.sync()
+        try:
+            log.noop(self._owned.clock.now_us())
+        except OutOfSpace:
+            return False
+        log.write()
+        log.sync()
+        return True
+
+    def backup(self, directory: Path) -> tuple[int, int]:
+        """(bytes, durable) of a copy in ``directory`` that opens as this region. See ``back_up``.
+        What is only staged or written is not in it: ``sync`` first.
+        """
+        return back_up(self._owned, directory)
+
+    def seal(self) -> None:
+        """An orderly end: everything durable, and headers aside, so that the next opening is fast.
+        Raises Poisoned.
+        """
+        self._log.seal()
+
+    def close(self) -> None:
+        """Release files and lock. What was staged and not written is dropped. Idempotent."""
+        if self._closed:
+            return
+        self._closed = True
+        self._log.close()
+        if self._lock is not None:
+            self._lock.release()
