@@ -164,13 +164,21 @@ def read_whole_by_pread(
 
 
 def create_segment(
-    fs: FileSystem, directory: Path, header: SegmentHeader, read_by: ReadBy
+    fs: FileSystem,
+    directory: Path,
+    header: SegmentHeader,
+    read_by: ReadBy,
+    *,
+    replace_spare: bool = False,
 ) -> Segment:
     """Make a segment and open it. When this returns, the empty segment survives power loss.
 
-    Raises OutOfSpace, and leaves nothing behind, when there is no room. An empty spare of that name
-    gives way."""
+    Raises OutOfSpace, and leaves nothing behind, when there is no room; FileExistsError when there
+    is a file of that name, which may hold acknowledged records. ``replace_spare``: the caller knows
+    it for an empty spare, which gives way."""
     path = segment_path(directory, header.base)
+    if not replace_spare and fs.exists(path):
+        raise FileExistsError(errno.EEXIST, "a segment of that name is in use", str(path))
     temporary = path.with_suffix(TEMPORARY_SUFFIX)
     if fs.exists(temporary):
         fs.unlink(temporary)

@@ -71,7 +71,7 @@ class SparePipeline:
         self._tried_for = active.base
         if spare is None or spare.size < needed:
             size = max(self._options.size_after(active.size), whole_pages(needed))
-            made = self._create(active, size)
+            made = self._create(active, size, replace_spare=spare is not None)
             if spare is not None:
                 spare.close()
             spare = made
@@ -93,6 +93,12 @@ class SparePipeline:
                 self._spare = pending.result()
         return self._spare
 
-    def _create(self, active: Segment, size: int) -> Segment:
+    def _create(self, active: Segment, size: int, *, replace_spare: bool = False) -> Segment:
         header = SegmentHeader(self._log_id, active.end, size, self._epoch)
-        return create_segment(self._fs, self._directory, header, self._options.read_by)
+        return create_segment(
+            self._fs,
+            self._directory,
+            header,
+            self._options.read_by,
+            replace_spare=replace_spare,
+        )

@@ -107,7 +107,7 @@ def test_dying_while_a_segment_is_made_leaves_it_whole_or_absent() -> None:
                 file = after.open(segment_path(ROOT, header.base))
                 assert decode_segment_header(file.pread(64, 0), file.path) == header
                 assert file.size() == 8192
-            create_segment(after, ROOT, header, "pread").close()
+            create_segment(after, ROOT, header, "pread", replace_spare=True).close()
 
 
 @pytest.mark.parametrize("step", ["create", "allocate", "pwrite", "fdatasync", "rename"])
@@ -118,3 +118,18 @@ def test_no_space_at_any_step_is_out_of_space_and_leaves_nothing(step: str) -> N
         create_segment(fs, ROOT, HEADER._replace(size=8192), "pread")
     assert fs.list_directory(ROOT) == []
     create_segment(fs, ROOT, HEADER._replace(size=8192), "pread")
+
+
+def test_a_segment_of_that_name_is_never_replaced_unless_it_is_an_empty_spare(
+    tmp_path: Path,
+) -> None:
+    """A spare that was made late took the name of the segment in use, and its acknowledged turns
+    with it."""
+    fs, header = LocalFileSystem(), HEADER._replace(size=8192)
+    used = create_segment(fs, tmp_path, header, "pread")
+    used.file.pwrite([b"acknowledged"], 64)
+    with pytest.raises(FileExistsError):
+        create_segment(fs, tmp_path, header, "pread")
+    assert used.file.pread(12, 64) == segment_path(tmp_path, header.base).read_bytes()[64:76]
+    create_segment(fs, tmp_path, header, "pread", replace_spare=True).close()
+    used.close()
