@@ -124,7 +124,7 @@ def turn_of(
     if body is None:
         body = {}
         if state in ("ok", "hidden"):
-            state = "erased"
+            state = "erased" if header.body_length == 0 else "unreadable"
     role = ROLE_NAMES.get(header.role)
     if role is None:
         role = body.get(ROLE, "") if header.role == RoleCode.OTHER else ""

@@ -11,7 +11,7 @@ from typing import Any
 import cbor2
 
 from neverforget.storage.errors import Corrupt, InvalidArgument
-from neverforget.storage.format import SURROGATE_TAG
+from neverforget.storage.format import SURROGATE_TAG, BodyField
 
 # cbor2 reads back 400 nested containers; the body's own map is one of them, the metadata's or
 # content's are the rest.
@@ -138,3 +138,43 @@ def decode_body(body: bytes | bytearray | memoryview) -> dict[Any, Any]:
     if type(found) is not dict:
         raise Corrupt(f"a record's body is a {type(found).__name__}, not a map")
     return found
+
+
+_CONTENT, _METADATA = int(BodyField.CONTENT), int(BodyField.METADATA)
+_TEXTS = frozenset(map(int, BodyField)) - {_CONTENT, _METADATA}
+
+
+def decode_turn_body(body: bytes | bytearray | memoryview) -> dict[Any, Any] | None:
+    """A turn's body, None when it is not one: broken CBOR, or values that ``append`` refuses, such
+    as what cbor2 makes of tags (patterns, decimals, dates)."""
+    try:
+        found = decode_body(body)
+    except Corrupt:
+        return None
+    for field, value in found.items():
+        kind = type(value)
+        if field == _CONTENT:
+            sound = kind in _SCALARS or _is_plain(value)
+        elif field == _METADATA:
+            sound = kind is dict and _is_plain(value)
+        else:
+            sound = kind is str or field not in _TEXTS  # others are of a newer version
+        if not sound:
+            return None
+    return found
+
+
+def _is_plain(root: Any) -> bool:
+    pending = [root]
+    while pending:
+        value = pending.pop()
+        kind = type(value)
+        if kind is dict:
+            if any(type(key) is not str for key in value):
+                return False
+            pending.extend(child for child in value.values() if type(child) not in _SCALARS)
+        elif kind is list:
+            pending.extend(child for child in value if type(child) not in _SCALARS)
+        else:
+            return False
+    return True

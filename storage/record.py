@@ -19,8 +19,8 @@ import cbor2
 from crc32c import crc32c
 
 from neverforget.storage.content import decode_body as decode_body
+from neverforget.storage.content import decode_turn_body, plain_content, text_from_tag
 from neverforget.storage.content import encode_body as encode_body
-from neverforget.storage.content import plain_content, text_from_tag
 from neverforget.storage.digests import key_digest as key_digest
 from neverforget.storage.digests import session_digest as session_digest
 from neverforget.storage.digests import session_scope as session_scope
@@ -279,9 +279,11 @@ def body_of(record: Buffer, offset: int = 0) -> memoryview:
 
 def decode_records(records: Buffer) -> Iterator[tuple[Header, dict[int, Any] | None]]:
     """(header, body) of records laid end to end; body None where it is missing (erased or
-    unreadable).
+    unreadable: ``body_length`` is 0) or not what a turn's body must be (``body_length`` is not 0).
 
-    Body CRCs are checked again: what arrives here crossed a socket. Raises Corrupt.
+    The owner checks CRCs and does not decode, so one client with a fault of its own may have stored
+    anything; that costs that turn, never its neighbours. Body CRCs are checked again: what arrives
+    here crossed a socket. Raises Corrupt.
     """
     view = memoryview(records)
     offset, end = 0, len(view)
@@ -298,7 +300,7 @@ def decode_records(records: Buffer) -> Iterator[tuple[Header, dict[int, Any] | N
                 raise Corrupt(
                     f"body CRC of the record at byte {offset} does not match", offset=offset
                 )
-            yield header, decode_body(body)
+            yield header, decode_turn_body(body)
         offset += HEADER_BYTES + ((length + 7) & ~7)
 
 

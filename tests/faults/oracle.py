@@ -25,8 +25,8 @@ STORE_ID = "0193a7c0-0000-7000-8000-00000000fa17"
 SEGMENT_BYTES = 1 << 20
 
 
-def create_region(directory: Path) -> None:
-    options = RegionOptions(segment_bytes=SEGMENT_BYTES)
+def create_region(directory: Path, segment_bytes: int = SEGMENT_BYTES) -> None:
+    options = RegionOptions(segment_bytes=segment_bytes, first_segment_bytes=segment_bytes)
     Region.create(LocalFileSystem(), directory, store_id=STORE_ID, partition=0, options=options)
 
 

@@ -19,6 +19,7 @@ from tests.faults.conftest import Disks
 from tests.faults.disks import MIB
 from tests.faults.oracle import Appender, Oracle, Owner, create_region
 
+SMALL_SEGMENT_BYTES = 1 << 14  # so that segments are made, renamed and rolled on the way
 PLUGIN = Path(__file__).with_name("recording_device.py")
 pytestmark = pytest.mark.root
 
@@ -27,13 +28,17 @@ def record(disks: Disks, tmp_path: Path, *options: str | int) -> tuple[Recording
     image, base, journal = (tmp_path / name for name in ("disk.img", "base.img", "journal"))
     disks.formatted(image, 24 * MIB, "-J", "size=4")
     disk = disks.image(image)
-    create_region(disk.root / "p0")
+    create_region(disk.root / "p0", SMALL_SEGMENT_BYTES)
     disk.close()
     shutil.copyfile(image, base)
     device = disks.nbd("python", str(PLUGIN), f"image={image}", f"journal={journal}")
-    writer = Appender(device.root / "p0", tmp_path / "acks", "--turns", 3, *options)
+    writer = Appender(
+        device.root / "p0", tmp_path / "acks", "--turns", 3,
+        "--segment-bytes", SMALL_SEGMENT_BYTES, *options,
+    )  # fmt: skip
     assert writer.wait() == 0
     oracle = writer.heard_by(Oracle(turns=3))
+    assert len(list(device.root.glob("p0/log/*.seg"))) > 2
     device.close()
     return Recording.load(base, journal), oracle
 
@@ -47,7 +52,6 @@ def before(oracle: Oracle, at_ns: int) -> Oracle:
 def test_every_crash_state_holds_what_was_acknowledged(
     disks: Disks, tmp_path: Path, rng: random.Random, long_run: bool
 ) -> None:
-    # Large turns, so that segments are made, renamed and rolled on the way.
     recording, oracle = record(disks, tmp_path, "--count", 60, "--group", 2)
     assert oracle.errors == [] and recording.flushes() > 20
     first = recording.first_after(min(oracle.acked_at_ns.values()))
