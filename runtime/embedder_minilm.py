@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.resources
+import os
 import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -136,9 +137,12 @@ def model_bytes() -> bytes:
 
 def load(threads: int) -> Any:
     """An onnxruntime session over the checked bytes. The import is here for its 0.1 s."""
+    # From 1.29 on it reports to its maker, from the import on and on by default: a database in the
+    # user's cache folder, an identifier, uploads. Only these variables turn all of it off.
+    os.environ.update(ORT_DISABLE_TELEMETRY="1", ORT_TELEMETRY_DISABLED="1")
     import onnxruntime
 
-    onnxruntime.disable_telemetry_events()
+    onnxruntime.disable_telemetry_events()  # in case the application had imported it before
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
