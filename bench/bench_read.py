@@ -39,6 +39,7 @@ def run(options: Options) -> Table:
             peer.fill(f"of {turns}", turns)
             contenders += list(of_ours(store, f"of {turns}", turns, f"{turns}"))
             contenders += list(peer.reads(f"of {turns}", turns, f"{turns}"))
+        crowd, other = store, peer
         for count in counts:
             crowd = stack.enter_context(ours.hosted(folder / f"sessions-{count}"))
             other = stack.enter_context(peer_of(folder / f"sessions-{count}.db"))
