@@ -4,10 +4,11 @@ Every row is float32, finite, of length 1 and of the stated dimension, or it is 
 is a reason: nothing is made up. Two kinds of failure are told apart, because one is waited out and
 the other is not:
 
-* **The embedder fails**: it cannot be reached, it hangs, or it fails with a harmless text as well.
-  The whole call raises ``Unavailable``; the texts are as good as before and may be brought again.
+* **The embedder fails**: it fails with a harmless text as well. The texts that are left wait, as
+  good as before, and may be brought again.
 * **A text fails**: alone it fails, and right after it the embedder answers for a harmless text. It
-  is found by halving the batch; the others get their vectors.
+  is found by halving the batch; the others get their vectors. Where it got no answer at all
+  (time-outs, refused connections) it waits: that may have been chance.
 
 A reason names the kind of the fault and never quotes: texts that are erased must not live on in it.
 """
@@ -35,21 +36,28 @@ MODEL_ID_CHARACTERS_MAX = 512
 
 
 class Embedded(NamedTuple):
-    """``vectors[k]`` belongs to text ``owners[k]``; owners ascend, and a long text owns several. A
-    text in ``failed`` (index -> reason) has only the vectors of those of its windows that went.
+    """``vectors[k]`` belongs to text ``owners[k]``; owners ascend, and a long text owns several.
+
+    ``failed`` and ``waiting`` give reasons by the index of a text: the former cannot be embedded,
+    the latter could not now. Such a text has only the vectors of those of its windows that went.
     """
 
     vectors: Vectors
     owners: NDArray[np.int64]
     failed: dict[int, str]
+    waiting: dict[int, str]
 
 
 @dataclass
 class _Found:
-    """Rows and reasons by the number of their window."""
+    """Rows and reasons by the number of their window. Without ``wait`` an embedder that gives no
+    answer is an error at once.
+    """
 
+    wait: bool = True
     rows: dict[int, Vectors] = field(default_factory=dict)
-    reasons: dict[int, str] = field(default_factory=dict)
+    failed: dict[int, str] = field(default_factory=dict)
+    waiting: dict[int, str] = field(default_factory=dict)
 
 
 class CheckedEmbedder:
@@ -97,7 +105,9 @@ class CheckedEmbedder:
         return [text] if cut is None else list(cut(text))
 
     def embed_all(self, texts: Sequence[str]) -> Embedded:
-        """Vectors of all windows of ``texts``. Raises Unavailable if the embedder fails."""
+        """Vectors of all windows of ``texts``. Raises Unavailable if the embedder fails with all of
+        them; if it fails on the way, the rest is ``waiting``.
+        """
         windows: list[str] = []
         owners: list[int] = []
         failed: dict[int, str] = {}
@@ -105,32 +115,43 @@ class CheckedEmbedder:
             try:
                 parts = self.windows(text)
             except Exception as error:
+                self._probe()
                 failed[owner] = f"cannot be cut into windows ({_kind(error)})"
                 continue
             windows += parts
             owners += [owner] * len(parts)
         found = _Found()
-        for start in range(0, len(windows), self.batch_texts_max):
-            self._isolate(windows, range(start, len(windows))[: self.batch_texts_max], found)
-        for number in sorted(found.reasons):
-            failed.setdefault(owners[number], found.reasons[number])
+        try:
+            self._isolate_all(windows, found)
+        except Unavailable as error:
+            if not (found.rows or found.failed or failed):
+                raise
+            for number in range(len(windows)):
+                if number not in found.rows and number not in found.failed:
+                    found.waiting.setdefault(number, str(error))
+        for number, reason in sorted(found.failed.items()):
+            failed.setdefault(owners[number], reason)
+        waiting: dict[int, str] = {}
+        for number, reason in sorted(found.waiting.items()):
+            if owners[number] not in failed:
+                waiting.setdefault(owners[number], reason)
         went = sorted(found.rows)
         vectors = [found.rows[number] for number in went]
         return Embedded(
             np.stack(vectors) if vectors else np.empty((0, self.dimension), np.float32),
             np.array([owners[number] for number in went], np.int64),
             failed,
+            waiting,
         )
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """One row a text, each within the model's window, all or an error: Unavailable, or
         InvalidArgument for a text that cannot be embedded.
         """
-        found = _Found()
-        for start in range(0, len(texts), self.batch_texts_max):
-            self._isolate(texts, range(start, len(texts))[: self.batch_texts_max], found)
-        for number in sorted(found.reasons):
-            raise InvalidArgument(f"text {number} cannot be embedded: {found.reasons[number]}")
+        found = _Found(wait=False)
+        self._isolate_all(texts, found)
+        for number, reason in sorted(found.failed.items()):
+            raise InvalidArgument(f"text {number} cannot be embedded: {reason}")
         if not texts:
             return np.empty((0, self.dimension), np.float32)
         return np.stack([found.rows[number] for number in range(len(texts))])
@@ -153,21 +174,27 @@ class CheckedEmbedder:
 
     # ---- one batch -------------------------------------------------------------------------------
 
+    def _isolate_all(self, texts: Sequence[str], found: _Found) -> None:
+        for start in range(0, len(texts), self.batch_texts_max):
+            self._isolate(texts, range(start, len(texts))[: self.batch_texts_max], found)
+
     def _isolate(self, texts: Sequence[str], numbers: range, found: _Found) -> None:
-        """Put a row or a reason into ``found`` for each of ``numbers``; raises Unavailable."""
+        """Put a row or a reason into ``found`` for each of ``numbers``. Raises Unavailable when the
+        embedder fails.
+        """
         try:
             rows, faults = self._ask([texts[number] for number in numbers])
-        except Unavailable:
-            raise
+        except Unavailable as error:
+            if not found.wait:
+                raise
+            self._halve(texts, numbers, found, found.waiting, str(error))
         except NotEmbedded as error:
-            self._halve(texts, numbers, found, str(error))
-        except (ConnectionError, TimeoutError) as error:
-            raise self._fails(error.strerror or "cannot be reached", error) from error
+            self._halve(texts, numbers, found, found.failed, str(error))
         except Exception as error:
-            self._halve(texts, numbers, found, _kind(error))
+            self._halve(texts, numbers, found, found.failed, _kind(error))
         else:
             if len(faults) == len(numbers):
-                self._halve(texts, numbers, found, faults[0])
+                self._halve(texts, numbers, found, found.failed, faults[0])
                 return
             for place, number in enumerate(numbers):
                 if place not in faults:
@@ -175,11 +202,18 @@ class CheckedEmbedder:
                 else:  # alone it may do better: a fault may lie in the company
                     self._isolate(texts, range(number, number + 1), found)
 
-    def _halve(self, texts: Sequence[str], numbers: range, found: _Found, reason: str) -> None:
-        # Also before a text is found guilty: the embedder may have gone down in the meantime.
+    def _halve(
+        self,
+        texts: Sequence[str],
+        numbers: range,
+        found: _Found,
+        verdict: dict[int, str],
+        reason: str,
+    ) -> None:
+        # Also before the verdict on a text: the embedder may have gone down in the meantime.
         self._probe()
         if len(numbers) == 1:
-            found.reasons[numbers[0]] = reason
+            verdict[numbers[0]] = reason
             return
         middle = len(numbers) // 2
         self._isolate(texts, numbers[:middle], found)
@@ -199,7 +233,12 @@ class CheckedEmbedder:
             raise self._fails(faults[0])
 
     def _ask(self, texts: list[str]) -> tuple[Vectors, dict[int, str]]:
-        answer = self._bounded(lambda: self.inner.embed(texts))
+        try:
+            answer = self._bounded(lambda: self.inner.embed(texts))
+        except Unavailable:
+            raise
+        except (ConnectionError, TimeoutError) as error:
+            raise self._fails(error.strerror or "cannot be reached", error) from error
         return checked_rows(answer, len(texts), self.dimension)
 
     def _fails(self, said: str, error: Exception | None = None) -> Unavailable:

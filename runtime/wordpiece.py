@@ -25,10 +25,8 @@ _CJK = (
     *((0x2B740, 0x2B81F), (0x2B820, 0x2CEAF), (0xF900, 0xFAFF), (0x2F800, 0x2FA1F)),
 )
 
-
-_ASCII_PUNCTUATION = frozenset(
-    string.punctuation
-)  # also $ + < = > ^ ` | ~, which Unicode calls symbols
+# Also $ + < = > ^ ` | ~, which Unicode calls symbols.
+_ASCII_PUNCTUATION = frozenset(string.punctuation)
 
 
 class _Table(dict[int, str]):
@@ -79,6 +77,9 @@ class WordPiece:
             text = unicodedata.normalize("NFD", text)
         found: list[int] = []
         for word in text.translate(self._fold).split():
+            if len(word) > WORD_CHARACTERS_MAX:
+                found.append(UNK)
+                continue
             pieces = self._words.get(word)
             if pieces is None:
                 if len(self._words) >= WORDS_KEPT_MAX:
@@ -88,8 +89,6 @@ class WordPiece:
         return found
 
     def _pieces(self, word: str) -> tuple[int, ...]:
-        if len(word) > WORD_CHARACTERS_MAX:
-            return (UNK,)
         found: list[int] = []
         start, known = 0, self._first
         while start < len(word):

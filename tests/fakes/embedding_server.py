@@ -20,13 +20,17 @@ class Handler(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     timeout = 20
-    server: EmbeddingServer
+
+    @property
+    def owner(self) -> EmbeddingServer:
+        assert isinstance(self.server, EmbeddingServer)
+        return self.server
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["content-length"]))
         asked = json.loads(body)
-        self.server.requests.append((self.path, dict(self.headers.items()), asked))
-        behaviour = self.server.script.popleft() if self.server.script else self.server.usual
+        self.owner.requests.append((self.path, dict(self.headers.items()), asked))
+        behaviour = self.owner.script.popleft() if self.owner.script else self.owner.usual
         behaviour(self, asked["input"])
 
     def send(self, status: int, body: bytes, **headers: str) -> None:
@@ -43,7 +47,7 @@ class Handler(BaseHTTPRequestHandler):
         self.send(200, json.dumps({"object": "list", "data": data}).encode(), **headers)
 
     def rows(self, texts: list[str]) -> list[list[float]]:
-        return [[float(x) for x in row] for row in HashEmbedder(self.server.dimension).embed(texts)]
+        return [[float(x) for x in row] for row in HashEmbedder(self.owner.dimension).embed(texts)]
 
     def log_message(self, format: str, *args: Any) -> None:
         """Say nothing."""
@@ -128,7 +132,7 @@ def numbered(order: Callable[[int], list[int | None]]) -> Behaviour:
 
 
 def hang(handler: Handler, texts: list[str]) -> None:
-    handler.server.release.wait()
+    handler.owner.release.wait()
     handler.close_connection = True
 
 
@@ -138,7 +142,7 @@ def drip(handler: Handler, texts: list[str]) -> None:
     handler.send_header("Content-Length", "1000000")
     handler.end_headers()
     handler.close_connection = True
-    while not handler.server.release.wait(0.01):
+    while not handler.owner.release.wait(0.01):
         handler.wfile.write(b" ")
 
 

@@ -44,22 +44,40 @@ def test_several_poisoned_texts_are_each_found() -> None:
 def test_a_reason_names_the_kind_and_never_quotes_the_text() -> None:
     """Reasons are kept with the store; a text that is erased must not live on in one."""
     found = CheckedEmbedder(Poisoned(raises)).embed_all([POISON])
-    assert found.failed == {0: "ValueError"}
+    assert found.failed == {0: "ValueError"} and found.waiting == {}
     assert found.vectors.shape == (0, 8)
     with pytest.raises(InvalidArgument, match=r"^text 1 cannot be embedded: ValueError$"):
         CheckedEmbedder(Poisoned(raises)).embed(["fine", POISON])
 
 
-@pytest.mark.parametrize("error", [ConnectionRefusedError(111, "refused"), TimeoutError("late")])
-def test_an_embedder_that_cannot_be_reached_is_asked_once(error: OSError) -> None:
+REFUSALS = [ConnectionRefusedError(111, "refused"), TimeoutError("late"), Unavailable("down")]
+
+
+@pytest.mark.parametrize("error", REFUSALS, ids=lambda error: type(error).__name__)
+def test_an_embedder_that_cannot_be_reached_is_not_asked_for_each_text(error: OSError) -> None:
     def fail(rows: Vectors) -> Any:
         raise error
 
     inner = Answering(fail)
-    with pytest.raises(Unavailable, match="plain-8 fails") as caught:
+    with pytest.raises(Unavailable):
         CheckedEmbedder(inner).embed_all(TEXTS)
-    assert caught.value.outcome == "not_applied"
-    assert len(inner.asked) == 1
+    assert [len(asked) for asked in inner.asked] == [32, 1]
+    with pytest.raises(Unavailable):
+        CheckedEmbedder(inner).query("a question waits for nobody")
+    assert len(inner.asked) == 3
+
+
+def test_a_text_that_alone_gets_no_answer_waits_and_keeps_nobody_waiting() -> None:
+    """It may be the text, or chance: it is not blamed, and the others get their vectors."""
+
+    def refuse(rows: Vectors, poisoned: list[int]) -> Any:
+        raise ConnectionResetError(104, "Connection reset by peer")
+
+    texts = [*TEXTS[:50], POISON, *TEXTS[51:]]
+    found = CheckedEmbedder(Poisoned(refuse)).embed_all(texts)
+    assert found.failed == {} and list(found.waiting) == [50]
+    assert "Connection reset by peer (ConnectionResetError)" in found.waiting[50]
+    assert found.owners.tolist() == [n for n in range(100) if n != 50]
 
 
 def test_an_embedder_that_fails_with_a_harmless_text_too_is_down_and_no_text_is_blamed() -> None:
@@ -67,22 +85,61 @@ def test_an_embedder_that_fails_with_a_harmless_text_too_is_down_and_no_text_is_
         raise RuntimeError("out of memory")
 
     inner = Answering(fail)
-    with pytest.raises(Unavailable, match=r"out of memory \(RuntimeError\)"):
+    with pytest.raises(Unavailable, match=r"out of memory \(RuntimeError\)") as caught:
         CheckedEmbedder(inner).embed_all(TEXTS)
+    assert caught.value.outcome == "not_applied"
     assert [len(asked) for asked in inner.asked] == [32, 1]
     assert inner.asked[1] == [HARMLESS]
 
 
-def test_an_embedder_that_goes_down_while_a_text_is_searched_blames_none() -> None:
-    class GoingDown(Plain):
-        def embed(self, texts: Sequence[str]) -> Any:
-            if len(self.asked) > 4 or len(texts) > 1:
-                self.asked.append(list(texts))
-                raise RuntimeError("gone")
-            return super().embed(texts)
+class GoingDown(Plain):
+    """Answers ``calls`` times, then no more."""
 
-    with pytest.raises(Unavailable, match="gone"):
-        CheckedEmbedder(GoingDown()).embed_all(TEXTS)
+    def __init__(self, calls: int) -> None:
+        super().__init__()
+        self.calls = calls
+
+    def embed(self, texts: Sequence[str]) -> Any:
+        if len(self.asked) >= self.calls:
+            raise RuntimeError("gone")
+        return super().embed(texts)
+
+
+def test_what_went_before_the_embedder_went_down_is_kept_and_the_rest_waits() -> None:
+    found = CheckedEmbedder(GoingDown(2)).embed_all(TEXTS)
+    assert found.owners.tolist() == list(range(64))
+    assert found.failed == {} and list(found.waiting) == list(range(64, 100))
+    assert "gone" in found.waiting[99]
+
+
+def test_an_embedder_that_goes_down_while_a_text_is_searched_blames_none() -> None:
+    class Poor(GoingDown):
+        def embed(self, texts: Sequence[str]) -> Any:
+            rows = super().embed(texts)
+            if len(texts) > 1:
+                raise ValueError("too many")
+            return rows
+
+    for calls in range(1, 20):
+        inner = Poor(calls)
+        try:
+            found = CheckedEmbedder(inner).embed_all(TEXTS[:8])
+        except Unavailable:
+            continue
+        assert found.failed == {}
+        assert sorted({*found.owners.tolist(), *found.waiting}) == list(range(8))
+
+
+def test_texts_are_not_blamed_for_what_cannot_cut_any_text() -> None:
+    class Damaged(Plain):
+        def windows(self, text: str) -> list[str]:
+            raise OSError("vocabulary damaged")
+
+        def embed(self, texts: Sequence[str]) -> Any:
+            return self.windows(texts[0])
+
+    with pytest.raises(Unavailable, match="vocabulary damaged"):
+        CheckedEmbedder(Damaged()).embed_all(TEXTS)
 
 
 WRONG: dict[str, Callable[[Vectors], Any]] = {
