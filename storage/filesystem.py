@@ -69,6 +69,12 @@ class FileSystem(Protocol):
         """With parents; exists already: fine."""
         ...
 
+    def remove_directory(self, path: Path) -> None:
+        """An empty one; OSError (ENOTEMPTY) for any other."""
+        ...
+
+    def is_directory(self, path: Path) -> bool: ...
+
     def sync_directory(self, path: Path) -> None: ...
 
     def list_directory(self, path: Path) -> list[str]: ...
@@ -150,6 +156,12 @@ class LocalFileSystem:
 
     def make_directory(self, path: Path) -> None:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def remove_directory(self, path: Path) -> None:
+        path.rmdir()
+
+    def is_directory(self, path: Path) -> bool:
+        return path.is_dir()
 
     def sync_directory(self, path: Path) -> None:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -39,7 +39,7 @@ ROOT = Path("/disk")
 
 Op = Literal[
     "create", "allocate", "pwrite", "fdatasync", "rename", "unlink", "make_directory",
-    "sync_directory", "pread", "map",
+    "remove_directory", "sync_directory", "pread", "map",
 ]  # fmt: skip
 
 
@@ -230,6 +230,18 @@ class CrashFileSystem:
                         self._change({folder.parent}, partial(_make_directory, folder))
                 elif self._names[folder] is not None:
                     raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(folder))
+
+    def remove_directory(self, path: Path) -> None:
+        with self._guard, self._counted("remove_directory", path):
+            self._directory(path)
+            if any(other.parent == path for other in self._names if other != path):
+                raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), str(path))
+            self._change({path.parent}, lambda names: names.pop(path, None))
+
+    def is_directory(self, path: Path) -> bool:
+        with self._guard:
+            self._check_alive()
+            return path in self._names and self._names[path] is None
 
     def sync_directory(self, path: Path) -> None:
         with self._guard, self._counted("sync_directory", path):

@@ -246,3 +246,20 @@ def test_a_failed_allocation_is_out_of_space_by_its_errno() -> None:
             file.allocate(10)
         assert broken.value.errno == errno.EIO
         assert not isinstance(broken.value, OutOfSpace)
+
+
+def test_a_directory_is_removed_when_it_is_empty(disk: Disk) -> None:
+    fs, root = disk
+    fs.make_directory(root / "folder")
+    write(disk, "folder/file", b"x")
+    assert fs.is_directory(root / "folder")
+    assert not fs.is_directory(root / "folder/file")
+    assert not fs.is_directory(root / "none")
+    with pytest.raises(OSError) as refused:
+        fs.remove_directory(root / "folder")
+    assert refused.value.errno == errno.ENOTEMPTY
+    fs.unlink(root / "folder/file")
+    fs.remove_directory(root / "folder")
+    assert not fs.exists(root / "folder")
+    with pytest.raises(FileNotFoundError):
+        fs.remove_directory(root / "folder")
