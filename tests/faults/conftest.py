@@ -53,8 +53,17 @@ class Disks:
         return self._made(make)
 
     def image(self, image: Path) -> LoopDisk:
-        """A disk that is there already, formatted."""
-        return self._made(lambda d: LoopDisk(d / "disk", image))
+        """A disk that is there already, formatted, and may have lost power."""
+
+        def make(directory: Path) -> LoopDisk:
+            try:
+                return LoopDisk(directory / "disk", image)
+            except Unusable:
+                # A torn superblock: ext4 wants to be checked first. It takes another copy of it.
+                LoopDisk.check(image)
+                return LoopDisk(directory / "disk", image)
+
+        return self._made(make)
 
     def tmpfs(self, size_bytes: int) -> TmpfsDisk:
         return self._made(lambda d: TmpfsDisk(d / "disk", size_bytes))

@@ -136,6 +136,13 @@ class LoopDisk(MountedDisk):
             file.truncate(size_bytes)
         run("mkfs.ext4", "-q", "-F", "-m", "0", *options, image)
 
+    @staticmethod
+    def check(image: Path) -> None:
+        """What a boot does with a file system that does not mount."""
+        need("e2fsck")
+        done = subprocess.run(["e2fsck", "-fy", image], capture_output=True, text=True)
+        assert done.returncode in (0, 1), done.stdout  # 1: mended
+
     def mount(self) -> None:
         self._mount("-o", "loop", self.image)
 

@@ -54,7 +54,7 @@ def test_a_death_at_an_exact_call_loses_and_doubles_nothing(
         assert owner.verify() == []
 
 
-def test_repeats_of_everything_change_nothing(shim: Shim, tmp_path: Path) -> None:
+def test_repeats_of_everything_change_nothing(tmp_path: Path) -> None:
     """A client that has lost all its answers asks for 1..n again, twice, of two owners."""
     region = tmp_path / "p0"
     create_region(region)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import subprocess
 import sys
@@ -115,6 +116,7 @@ def test_a_store_whose_creation_dies_anywhere_is_created_by_the_next(
             chat.append("user", "again")
             assert chat[-1].content == "again"
             assert store.verify().ok
+        shutil.rmtree(path)
 
 
 CALLS = ("fdatasync", "fsync", "rename", "allocate")
