@@ -44,7 +44,7 @@ demo: $(READY)
 test: test-plain test-ray
 
 test-plain: $(READY)
-	$(BIN)/python -m pytest -m "not ray" $(ARGS)
+	$(BIN)/python -m pytest -m "not ray" -n auto --maxprocesses 4 --dist loadfile $(ARGS)
 
 test-ray: $(READY)
 	$(BIN)/python -m pytest -m ray $(ARGS)
