@@ -15,6 +15,7 @@ from neverforget.storage.format import HEADER_BYTES, BodyField, Kind, RecordFlag
 from neverforget.storage.log_state import LogState
 from neverforget.storage.record import Buffer, Header, body_of, decode_body, read_header
 from neverforget.storage.region_state import RegionState
+from neverforget.storage.same_content import same_content
 
 _KEYED = int(RecordFlag.KEYED)
 _KEY = int(BodyField.KEY)
@@ -90,10 +91,12 @@ class Repeats:
     ) -> Stored | None:
         """The turn of this session that holds the key of the turn (header, body), if any.
 
-        An erased turn has given its key back, but still answers for the very same turn: a late
-        repeat must not bring back what was erased. Raises Conflict when what was said differs.
+        A key stays taken for ever, by an erased or unreadable turn as well. What is left of such a
+        turn answers for the very same turn: a late repeat must not bring back what was erased.
+        Raises Conflict when what was said differs.
         """
         state = self._state
+        lost: tuple[int, Header] | None = None
         digest = (header.producer_id, header.producer_seq)
         positions = state.keys.find(*digest)
         if opened_at < state.log.indexed_until:
@@ -108,12 +111,18 @@ class Repeats:
                     return stored
             elif _checksums(held) == _checksums(header):
                 return stored
-            elif not state.is_erased_at(position):
-                raise Conflict(
-                    f"the key is held by turn {held.sequence_id}, whose body is unreadable and "
-                    "was not this one's; use another key",
-                    seq=held.sequence_id,
-                )
+            else:
+                lost = position, held
+        if lost is not None:
+            position, held = lost
+            what = (
+                f"the turn with this key, {held.sequence_id}, was erased"
+                if state.is_erased_at(position)
+                else f"the turn with this key, {held.sequence_id}, is unreadable"
+            )
+            raise Conflict(
+                f"{what}, and it was not this one; use another key", seq=held.sequence_id
+            )
         return None
 
     def stored(self, position: int, header: Header) -> Stored:
@@ -130,12 +139,8 @@ def same_turn(held: Header, held_body: memoryview, header: Header, body: memoryv
     ours, theirs = decode_body(held_body), decode_body(body)
     if ours.get(_KEY) != theirs.get(_KEY):
         return False
-    # Types too: True == 1 == 1.0 in Python, and none of them is the other's content.
-    said, asked = (
-        [part.get(f) for f in _SAID] + [role, part.get(_ROLE)]
-        for part, role in ((ours, held.role), (theirs, header.role))
-    )
-    if repr(said) == repr(asked):
+    same_role = (held.role, ours.get(_ROLE)) == (header.role, theirs.get(_ROLE))
+    if same_role and all(same_content(ours.get(f), theirs.get(f)) for f in _SAID):
         return True
     raise Conflict(
         f"the key {ours.get(_KEY)!r} is held by turn {held.sequence_id}, which says something "

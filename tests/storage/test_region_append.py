@@ -174,9 +174,28 @@ def test_what_describes_the_delivery_may_differ_under_a_key(b: Bench) -> None:
     b.client.say("chat", said | {"agent": "one", "metadata": {"try": 1}})
     again = b.client.append("chat", said | {"agent": "two", "metadata": {"try": 2}})
     assert existing(again) == [(0, 0, {"n": 1})]
-    for other in ({"content": {"n": 1.0}}, {"role": "user"}, {"call_id": "d"}, {"name": "g"}):
+    for other in ({"content": {"n": 2}}, {"role": "user"}, {"call_id": "d"}, {"name": "g"}):
         with pytest.raises(Conflict):
             b.client.append("chat", said | other)
+
+
+def test_equal_content_under_a_key_may_be_written_in_other_bytes(b: Bench) -> None:
+    """Two clients built the same dict in another order, or sent 1 for 1.0: a Conflict, once."""
+    said = {"content": {"b": 1, "a": [1.0, {"x": None, "y": True}]}, "key": "k"}
+    b.client.say("chat", said)
+    for same in (
+        {"a": [1.0, {"x": None, "y": True}], "b": 1},
+        {"a": [1, {"y": True, "x": None}], "b": 1.0},
+    ):
+        ((_, seq, _),) = existing(b.client.append("chat", said | {"content": same}))
+        assert seq == 0
+    for other in (
+        {"b": 1, "a": [1.0, {"x": None, "y": 1}]},
+        {"b": True, "a": [1.0, {"x": None, "y": True}]},
+        {"b": 1, "a": [{"x": None, "y": True}, 1.0]},
+    ):
+        with pytest.raises(Conflict):
+            b.client.append("chat", said | {"content": other})
 
 
 def test_a_batch_may_mix_known_keys_new_keys_and_no_keys(b: Bench) -> None:

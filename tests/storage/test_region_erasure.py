@@ -151,7 +151,9 @@ def test_erasing_again_erases_nothing_more(b: Bench) -> None:
     assert b.client.erase("chat", request=whole) == gone
 
 
-def test_an_erased_turn_frees_its_key(b: Bench) -> None:
+def test_an_erased_turn_keeps_its_key_for_ever(b: Bench) -> None:
+    """It used to give the key back: then a client that repeated its turn, as a key invites it to,
+    was answered with the erased one, while any other content was taken under the same key."""
     said = {"content": "said", "key": "k"}
     request = b.client.next_request()
     b.client.say("chat", said, "plain", request=request)
@@ -161,9 +163,25 @@ def test_an_erased_turn_frees_its_key(b: Bench) -> None:
             b.reopen(seal=True)
         again = b.client.append("chat", said, "plain", request=request)
         assert [len(record) for _, record in again.existing] == [64, 64], "the original answer"
-    assert b.client.say("chat", said | {"content": "new"}) == 2
+        ((_, record),) = b.client.append("chat", said).existing
+        assert len(record) == 64, "another request, the same turn"
+        for other in ({"content": "new"}, {"role": "assistant"}, {"content": "dais"}):
+            with pytest.raises(Conflict, match="the turn with this key, 0, was erased") as caught:
+                b.client.append("chat", said | other)
+            assert caught.value.seq == 0
+    assert b.region.info((), "chat").turns == 2
+
+
+def test_an_erased_session_starts_afresh_with_all_its_keys(b: Bench) -> None:
+    said = {"content": "said", "key": "k"}
+    b.client.say("chat", said)
+    b.client.erase("chat", [(0, 0)])
+    b.client.erase("chat")
+    assert b.client.say("chat", said | {"content": "new"}) == 0
+    b.reopen(seal=True)
     with pytest.raises(Conflict):
-        b.client.append("chat", said | {"content": "third"})
+        b.client.append("chat", said)
+    assert contents(b.client.all("chat")) == ["new"]
 
 
 def test_a_late_repeat_does_not_bring_back_what_was_erased(b: Bench) -> None:

@@ -41,7 +41,7 @@ Request = tuple[int, int]
 
 @dataclass
 class Talk:
-    """One session of the model. ``keys``: key -> seqs that held it, oldest first."""
+    """One session of the model. ``keys``: key -> the seq that holds it, for ever."""
 
     base: int = 0
     parent: str | None = None
@@ -49,7 +49,7 @@ class Talk:
     turns: list[Turn] = field(default_factory=list)
     hidden: set[int] = field(default_factory=set)
     marked: set[int] = field(default_factory=set)
-    keys: dict[str, list[int]] = field(default_factory=dict)
+    keys: dict[str, int] = field(default_factory=dict)
 
     @property
     def end(self) -> int:
@@ -180,21 +180,18 @@ class RegionMachine(RuleBasedStateMachine):
                 wanted.append(held)
                 continue
             if key is not None:
-                talk.keys.setdefault(key, []).append(talk.end)
+                talk.keys[key] = talk.end
             wanted.append(talk.end)
             talk.turns.append((text, tokens, False))
         return wanted
 
     @staticmethod
     def holder(talk: Talk, key: str | None, text: str) -> int | None:
-        """Which turn answers for this one. An erased one only for itself."""
-        for seq in talk.keys.get(key, []) if key is not None else []:
-            held, _, erased = talk.turns[seq - talk.base]
-            if held == text:
-                return seq
-            if not erased:
-                raise KeyError(key)
-        return None
+        """Which turn answers for this one, erased or not."""
+        seq = talk.keys.get(key) if key is not None else None
+        if seq is not None and talk.turns[seq - talk.base][0] != text:
+            raise KeyError(key)
+        return seq
 
     @staticmethod
     def seqs_of(answered: Any, count: int) -> list[int]:
