@@ -15,7 +15,7 @@ import errno
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from itertools import count
 from typing import Any
 
@@ -29,6 +29,7 @@ from neverforget.storage.record import Buffer, body_of, encode_turn
 from neverforget.storage.recovery import Recovered
 from neverforget.storage.spare import Submit
 from tests.fakes.crash_filesystem import ROOT, CrashFileSystem, Fault, Killed, Op
+from tests.fakes.lazy_worker import LazyWorker
 
 DIRECTORY = ROOT / "log"
 LOG_ID = 0x1F2E3D4C5B6A7988
@@ -45,6 +46,7 @@ class Life:
 
 @dataclass
 class Oracle:
+    seed: int | None = None
     lives: list[Life] = field(default_factory=list)
     numbers: Iterator[int] = field(default_factory=count)
 
@@ -103,7 +105,8 @@ def live(
     fs: CrashFileSystem, oracle: Oracle, epoch: int, groups: int, *, orderly: bool = True
 ) -> None:
     """One life: open, append groups of every shape, close in order or just end."""
-    log, recovered = open_log(fs, epoch)
+    worker = LazyWorker((oracle.seed or 0) + epoch)
+    log, recovered = open_log(fs, epoch, submit=None if oracle.seed is None else worker.submit)
     check(log, recovered, oracle)
     life = Life()
     oracle.lives.append(life)
@@ -113,9 +116,12 @@ def live(
                 (40, 700, 3000)[(group + batch + i) % 3] for i in range(1 + (group * batch) % 3)
             ]
             stage(log, life, [oracle.content(n) for n in sizes])
+            worker.some()
             if group % 4 == 3:
                 log.write()  # at sync="process": in the file, not acknowledged as durable
+                worker.some()
         sync(log, life)
+        worker.some()
         if group % 3 == 2:
             log.noop(group)
             sync(log, life)
@@ -160,16 +166,24 @@ def workload(fs: CrashFileSystem, oracle: Oracle) -> None:
     live(fs, oracle, 2, 2)
 
 
-def calls_of_workload() -> tuple[int, list[Op]]:
+@cache
+def calls_of_workload(seed: int | None) -> tuple[int, list[Op]]:
     fs = CrashFileSystem()
     create(fs)
     first = len(fs.calls)
-    workload(fs, Oracle())
+    workload(fs, Oracle(seed))
     return first, [call.op for call in fs.calls]
 
 
-FIRST, CALLS = calls_of_workload()
-CHANGING = [i for i in range(FIRST, len(CALLS)) if CALLS[i] not in ("pread", "map")]
+def changing(seed: int | None) -> list[int]:
+    first, calls = calls_of_workload(seed)
+    return [i for i in range(first, len(calls)) if calls[i] not in ("pread", "map")]
+
+
+FIRST, CALLS = calls_of_workload(None)
+CHANGING = changing(None)
+# Without a worker everything is made where it is needed; with one, a seed is an interleaving.
+WORKERS = [None, 1, 2, 3, 4]
 
 
 def test_the_workload_meets_every_kind_of_call() -> None:
@@ -186,10 +200,13 @@ def test_the_workload_meets_every_kind_of_call() -> None:
 
 @pytest.mark.parametrize("death", ["power_cut", "process_death"])
 @pytest.mark.parametrize("after", [False, True])
-def test_a_death_at_any_call_loses_nothing_acknowledged(death: str, after: bool) -> None:
-    for call in CHANGING:
+@pytest.mark.parametrize("worker", WORKERS)
+def test_a_death_at_any_call_loses_nothing_acknowledged(
+    death: str, after: bool, worker: int | None
+) -> None:
+    for call in changing(worker):
         fs = CrashFileSystem(call)
-        oracle = Oracle()
+        oracle = Oracle(worker)
         create(fs)
         fs.kill_at(call, after=after)
         with pytest.raises(Killed):
@@ -200,10 +217,12 @@ def test_a_death_at_any_call_loses_nothing_acknowledged(death: str, after: bool)
 
 
 @pytest.mark.parametrize("death", ["power_cut", "process_death"])
-def test_a_death_amid_any_write_loses_nothing_acknowledged(death: str) -> None:
-    for number in range(1, CALLS[FIRST:].count("pwrite") + 1):
+@pytest.mark.parametrize("worker", WORKERS)
+def test_a_death_amid_any_write_loses_nothing_acknowledged(death: str, worker: int | None) -> None:
+    first, calls = calls_of_workload(worker)
+    for number in range(1, calls[first:].count("pwrite") + 1):
         fs = CrashFileSystem(number)
-        oracle = Oracle()
+        oracle = Oracle(worker)
         create(fs)
         fs.inject(Fault("pwrite", nth=number, kill="amid"))
         with pytest.raises(Killed):
@@ -278,11 +297,15 @@ FAILING: list[tuple[Op, int]] = [
 
 
 @pytest.mark.parametrize(("op", "number"), FAILING)
-def test_a_failure_of_any_call_is_reported_and_loses_nothing(op: Op, number: int) -> None:
+@pytest.mark.parametrize("worker", [None, 1, 2])
+def test_a_failure_of_any_call_is_reported_and_loses_nothing(
+    op: Op, number: int, worker: int | None
+) -> None:
     """A failed sync is followed by syncs that succeed and do nothing: whoever retries it loses."""
     met = 0
-    for nth in range(1, CALLS[FIRST:].count(op) + 1):
-        fs, oracle = CrashFileSystem(nth), Oracle()
+    first, calls = calls_of_workload(worker)
+    for nth in range(1, calls[first:].count(op) + 1):
+        fs, oracle = CrashFileSystem(nth), Oracle(worker)
         create(fs)
         fs.inject(Fault(op, nth=nth, error=number))
         try:

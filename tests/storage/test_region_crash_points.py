@@ -20,7 +20,9 @@ from neverforget.storage.record import decode_records, encode_turn, session_scop
 from neverforget.storage.region import Region
 from neverforget.storage.region_options import RegionOptions
 from neverforget.storage.results import TurnFlag
+from neverforget.storage.spare import Submit
 from tests.fakes.crash_filesystem import ROOT, CrashFileSystem, Fault, Killed
+from tests.fakes.lazy_worker import LazyWorker
 
 DIRECTORY = ROOT / "p0"
 STORE_ID = "store"
@@ -40,6 +42,7 @@ class Client:
     erased: dict[str, set[int]] = field(default_factory=dict)
     erasing: dict[str, set[int]] = field(default_factory=dict)
     done: int = 0
+    worker: int | None = None  # the seed of a worker's interleaving; None: there is none
 
 
 STEPS = 34
@@ -69,10 +72,10 @@ def records_of(request: int) -> bytes:
     )  # fmt: skip
 
 
-def open_region(fs: CrashFileSystem) -> Region:
+def open_region(fs: CrashFileSystem, submit: Submit | None = None) -> Region:
     return Region.open(
         fs, DIRECTORY, store_id=STORE_ID, partition=0, options=OPTIONS, lock=False,
-        random_bytes=bytes,
+        random_bytes=bytes, submit=submit,
     )  # fmt: skip
 
 
@@ -108,9 +111,11 @@ def ask(region: Region, client: Client, request: int) -> None:
 
 
 def live(fs: CrashFileSystem, client: Client, steps: int, *, orderly: bool = True) -> None:
-    region = open_region(fs)
+    worker = LazyWorker((client.worker or 0) + client.done)
+    region = open_region(fs, None if client.worker is None else worker.submit)
     check(region, client)
     for _ in range(steps):
+        worker.some()
         # What it did last it asks twice: the second must be told the same.
         if client.done:
             ask(region, client, client.done)
@@ -181,23 +186,24 @@ def workload(fs: CrashFileSystem, client: Client) -> None:
     live(fs, client, 4)
 
 
-def calls_of_workload() -> tuple[int, list[str]]:
+def calls_of_workload(worker: int | None = None) -> tuple[int, list[str]]:
     fs = CrashFileSystem()
     create(fs)
     first = len(fs.calls)
-    workload(fs, Client())
+    workload(fs, Client(worker=worker))
     return first, [call.op for call in fs.calls]
 
 
-def changing() -> Iterator[int]:
-    first, calls = calls_of_workload()
+def changing(worker: int | None) -> Iterator[int]:
+    first, calls = calls_of_workload(worker)
     return (i for i in range(first, len(calls)) if calls[i] not in ("pread", "map"))
 
 
 @pytest.mark.parametrize("death", ["power_cut", "process_death"])
-def test_a_death_at_any_call_keeps_every_promise(death: str) -> None:
-    for call in changing():
-        fs, client = CrashFileSystem(call), Client()
+@pytest.mark.parametrize("worker", [None, 1, 2])
+def test_a_death_at_any_call_keeps_every_promise(death: str, worker: int | None) -> None:
+    for call in changing(worker):
+        fs, client = CrashFileSystem(call), Client(worker=worker)
         create(fs)
         fs.kill_at(call, after=call % 3 == 0)
         with pytest.raises(Killed):

@@ -30,6 +30,7 @@ from neverforget.storage.region import Region
 from neverforget.storage.region_options import RegionOptions
 from neverforget.storage.results import Appended, TurnFlag
 from tests.fakes.crash_filesystem import ROOT, CrashFileSystem, Fault, Killed
+from tests.fakes.lazy_worker import LazyWorker
 
 DIRECTORY, STORE_ID, PRODUCER = ROOT / "p0", "store", 7
 OPTIONS = RegionOptions(first_segment_bytes=8192, segment_bytes=16384)
@@ -93,12 +94,16 @@ class RegionMachine(RuleBasedStateMachine):
         self.first_seq: dict[int, int] = {}
         self.written = self.durable = 0
         self.next_id = 1
+        self.lives = 0
+        self.worker = LazyWorker(0)
         self.region: Region = self.open()
 
     def open(self) -> Region:
+        self.lives += 1
+        self.worker = LazyWorker(self.lives)
         return Region.open(
             self.fs, DIRECTORY, store_id=STORE_ID, partition=0, options=OPTIONS, lock=False,
-            random_bytes=bytes,
+            random_bytes=bytes, submit=self.worker.submit,
         )  # fmt: skip
 
     # ---- what clients do -------------------------------------------------------------------------
@@ -201,6 +206,10 @@ class RegionMachine(RuleBasedStateMachine):
     @rule()
     def idle(self) -> None:
         self.region.noop_if_idle()
+
+    @rule()
+    def the_worker_gets_to_run(self) -> None:
+        self.worker.some()
 
     @rule(seal=st.booleans())
     def close_and_open(self, seal: bool) -> None:
