@@ -123,12 +123,16 @@ def test_stores_and_sessions_have_these_methods() -> None:
     assert public(nf.Session) == sorted(SESSION)
 
 
-@pytest.mark.parametrize(("function", "expected"), SIGNATURES.items(), ids=lambda v: getattr(v, "__qualname__", ""))
+def name_of(value: object) -> str:
+    return getattr(value, "__qualname__", "")
+
+
+@pytest.mark.parametrize(("function", "expected"), SIGNATURES.items(), ids=name_of)
 def test_methods_take_these_arguments(function: object, expected: str) -> None:
     assert arguments(function) == expected
 
 
-@pytest.mark.parametrize(("value", "fields"), FIELDS.items(), ids=lambda v: getattr(v, "__name__", ""))
+@pytest.mark.parametrize(("value", "fields"), FIELDS.items(), ids=name_of)
 def test_values_are_frozen_structs_of_these_fields(value: type, fields: str) -> None:
     assert issubclass(value, msgspec.Struct)
     assert list(value.__struct_fields__) == fields.split()
