@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from neverforget.storage import dedupe
 from neverforget.storage.errors import Corrupt
+from neverforget.storage.filesystem import LocalFileSystem
 from neverforget.storage.head_array import HEAD_DTYPE
 from neverforget.storage.side_file import (
     SideFile,
@@ -18,6 +22,7 @@ from neverforget.storage.side_file import (
     write_side_file,
 )
 from tests.storage.small_log import FS, LOG_ID, PAGE, commit, create_log, open_log, turn
+from tests.storage.small_region import bench
 
 
 def id12(producer: int, seq: int) -> bytes:
@@ -143,4 +148,73 @@ def test_a_missing_side_file_is_made_at_the_next_opening(tmp_path: Path) -> None
     log, recovered = open_log(tmp_path)
     assert recovered.findings == [], "it had not been made yet: nothing is wrong"
     assert path.read_bytes() == before
+    log.close()
+
+
+class BadSpot(LocalFileSystem):
+    """While ``armed``, the first segment's side file cannot be put in place; the others can."""
+
+    armed = False
+
+    def rename(self, source: Path, target: Path) -> None:
+        if self.armed and target.name == side_path(target.parent, 0).name:
+            raise OSError(errno.EIO, "passing")
+        super().rename(source, target)
+
+
+def test_a_key_is_not_forgotten_when_a_side_file_could_not_be_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A log that is closed in mid-segment has a side file of a part of it. When the whole one that
+    follows at the roll failed and the next segment's was made, everything up to there passed for
+    indexed, and keys between were accepted a second time."""
+    monkeypatch.setattr(dedupe, "_GENERATION", 4)
+    fs = BadSpot()
+    with bench(tmp_path / "p0", fs=fs) as b:
+        keys = iter(range(10_000))
+
+        def fill(segments: int) -> list[str]:
+            said = []
+            while len(b.region._log.segments()) < segments:
+                said.append(f"key {next(keys)}")
+                b.client.say("chat", {"content": "x" * 500, "key": said[-1]})
+            return said
+
+        b.client.say("chat", "in a part that the side file covers")
+        b.reopen(seal=True)
+        fs.armed = True
+        said = fill(3)
+        first, second, _ = b.region._log.segments()
+        assert b.region._log.indexed_until < first.base + first.size
+        again = [b.client.append("chat", {"content": "x" * 500, "key": key}) for key in said]
+        assert all(appended.existing for appended in again), "each of them is known"
+        fs.armed = False
+        said += fill(4)
+        assert b.region._log.indexed_until > second.base, "it was tried again with the next one"
+        again = [b.client.append("chat", {"content": "x" * 500, "key": key}) for key in said]
+        assert all(appended.existing for appended in again)
+
+
+def test_side_files_are_made_one_after_the_other_beside_the_spares(tmp_path: Path) -> None:
+    """One worker thread built side files and spares in turn: the loop waited at a roll for a side
+    file that nobody needed yet."""
+    create_log(tmp_path)
+    log, _ = open_log(tmp_path)
+    while len(log.segments()) < 4:
+        commit(log, "x" * 500)
+    log.close()
+    for path in (tmp_path / "log").glob("*.heads"):
+        path.unlink()
+    submitted: list[tuple[object, Future[object]]] = []
+
+    def submit(work: object, /) -> Future[object]:
+        submitted.append((work, Future()))
+        return submitted[-1][1]
+
+    log, _ = open_log(tmp_path, submit=submit)
+    assert len(submitted) == 1, "three are to be made, by one worker"
+    work, future = submitted[0]
+    assert callable(work)
+    future.set_result(work())
+    assert log.segments()[2].base < log.indexed_until <= log.segments()[3].base
     log.close()
