@@ -1,9 +1,9 @@
 """What was asked for before: request ids and keys, without an entry for every record ever written.
 
 A request id is (producer_id, producer_seq); a client draws producer_seqs in rising order, so for
-each producer the highest one and a bit window over the 64 below it tell in O(1) that a request is
-new. Positions are kept only for records that no side file covers yet; for older ones the log is
-asked (``Log.find``).
+each producer the highest one and a bit window over those below it tell in O(1) that a request is
+new: hundreds of threads of one client arrive out of order. Positions are kept only for records that
+no side file covers yet; for older ones the log is asked (``Log.find``).
 
 A key is found by its 96-bit digest. Digests can collide: whoever asks compares the full key.
 """
@@ -21,9 +21,12 @@ from neverforget.storage.format import Kind, RecordFlag
 
 # At least the newest 1,000,000 records' producers: every producer has a record at least.
 PRODUCERS_MAX = 1_000_000
-WINDOW = 64
+WINDOW = 1024
 _MASK = 2**WINDOW - 1
+_SEQ_BITS = 32
+_SEQ_MASK = 2**_SEQ_BITS - 1
 _GENERATION = 65_536
+_WINDOWS_AT_ONCE = 4096  # while loading: a byte for each bit
 
 Heads = NDArray[Any]
 Positions = NDArray[np.uint64]
@@ -35,8 +38,8 @@ def id12(producer: int, producer_seq: int) -> bytes:
 
 
 class Requests:
-    """Which requests were answered. ``_producers``: highest producer_seq << 64 | window, where bit
-    i stands for highest - i. ``_recent``: generations of (producer, producer_seq, position)
+    """Which requests were answered. ``_producers``: window << 32 | highest producer_seq, where bit
+    i of the window stands for highest - i. ``_recent``: generations of (producer, producer_seq, position)
     triples, each with the position it begins at.
     """
 
@@ -49,8 +52,8 @@ class Requests:
         state = self._producers.get(producer)
         if state is None:
             return False
-        back = (state >> WINDOW) - producer_seq
-        return back >= WINDOW or (back >= 0 and bool(state >> back & 1))
+        back = (state & _SEQ_MASK) - producer_seq
+        return back >= WINDOW or (back >= 0 and bool(state >> (_SEQ_BITS + back) & 1))
 
     def note(self, producer: int, producer_seq: int, position: int) -> None:
         """The batch of this request stands at ``position``, above all noted before."""
@@ -64,11 +67,13 @@ class Requests:
     def find(self, producer: int, producer_seq: int) -> int | None:
         """The position of a recent request's batch."""
         for _, recent in reversed(self._recent):
-            rows = np.array(recent, np.uint64).reshape(-1, 3)
-            wanted = (rows[:, 0] == np.uint64(producer)) & (rows[:, 1] == np.uint64(producer_seq))
-            found = np.flatnonzero(wanted)
-            if len(found):
-                return int(rows[found[-1], 2])
+            # In place: while such a view is there, nothing can be added to the array.
+            seqs = np.frombuffer(recent, np.uint64)[1::3]
+            rows = np.flatnonzero(seqs == np.uint64(producer_seq)).tolist()
+            del seqs
+            for row in reversed(rows):
+                if recent[3 * row] == producer:
+                    return recent[3 * row + 2]
         return None
 
     def forget_below(self, position: int) -> None:
@@ -107,13 +112,14 @@ class Requests:
             if len(self._producers) >= PRODUCERS_MAX:
                 del self._producers[next(iter(self._producers))]  # the one not seen for longest
         else:
-            ahead = producer_seq - (state >> WINDOW)
+            ahead = producer_seq - (state & _SEQ_MASK)
+            seen = state >> _SEQ_BITS
             if ahead >= 0:
-                window |= (state & _MASK) << ahead & _MASK if ahead < WINDOW else 0
+                window |= seen << ahead & _MASK if ahead < WINDOW else 0
             else:
                 producer_seq -= ahead
-                window = (window << -ahead & _MASK if -ahead < WINDOW else 0) | state & _MASK
-        self._producers[producer] = producer_seq << WINDOW | window
+                window = (window << -ahead & _MASK if -ahead < WINDOW else 0) | seen
+        self._producers[producer] = window << _SEQ_BITS | producer_seq
 
 
 def _windows(producers: Heads, seqs: Heads) -> Iterator[tuple[int, int, int]]:
@@ -123,12 +129,26 @@ def _windows(producers: Heads, seqs: Heads) -> Iterator[tuple[int, int, int]]:
     starts = np.flatnonzero(np.concatenate(([True], ids[1:] != ids[:-1])))
     stops = np.append(starts[1:], len(ids))
     highest = numbers[stops - 1]
-    back = np.repeat(highest, stops - starts) - numbers
-    bits = np.where(back < WINDOW, np.uint64(1) << np.minimum(back, np.uint64(63)), np.uint64(0))
-    windows = np.bitwise_or.reduceat(bits, starts)
     newest = np.maximum.reduceat(order, starts)
+    windows = _packed(np.repeat(highest, stops - starts) - numbers, starts, stops)
     for group in np.argsort(newest).tolist():
-        yield int(ids[starts[group]]), int(highest[group]), int(windows[group])
+        yield int(ids[starts[group]]), int(highest[group]), windows[group]
+
+
+def _packed(back: Positions, starts: NDArray[Any], stops: NDArray[Any]) -> list[int]:
+    """The window of each group of rows: bit ``back`` is set for every row that is near enough."""
+    windows: list[int] = []
+    for first in range(0, len(starts), _WINDOWS_AT_ONCE):
+        begins = starts[first : first + _WINDOWS_AT_ONCE]
+        ends = stops[first : first + _WINDOWS_AT_ONCE]
+        rows = slice(int(begins[0]), int(ends[-1]))
+        group = np.repeat(np.arange(len(begins)), ends - begins)
+        near = back[rows] < WINDOW
+        bits = np.zeros((len(begins), WINDOW), np.bool_)
+        bits[group[near], back[rows][near]] = True
+        packed = np.packbits(bits, axis=1, bitorder="little")
+        windows += [int.from_bytes(row.tobytes(), "little") for row in packed]
+    return windows
 
 
 class Keys:

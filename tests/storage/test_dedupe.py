@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+import sys
 
 import numpy as np
+import pytest
 
 from neverforget.storage import dedupe
-from neverforget.storage.dedupe import PRODUCERS_MAX, Keys, Requests
+from neverforget.storage.dedupe import PRODUCERS_MAX, WINDOW, Keys, Requests
 from neverforget.storage.format import Kind, RecordFlag
 from neverforget.storage.head_array import HEAD_DTYPE
 
@@ -45,7 +47,7 @@ def check(table: Requests, requests: list[Request], rng: random.Random) -> None:
         assert table.find(*request) == position
     for producer, last in highest.items():
         assert not table.may_be_known(producer, last + 1)
-        for seq in range(max(last - 63, 0), last):
+        for seq in range(max(last - WINDOW + 1, 0), last):
             assert table.may_be_known(producer, seq) == ((producer, seq) in seen), "the window"
     assert not table.may_be_known(rng.getrandbits(60), 1)
     assert table.find(3, 10**9) is None
@@ -65,6 +67,36 @@ def test_a_request_is_known_by_noting_and_by_loading(rng: random.Random) -> None
             both.note(*request, position)
         for table in (noted, loaded, both):
             check(table, requests, rng)
+
+
+def test_a_thousand_threads_of_one_client_are_told_new_from_known_at_once() -> None:
+    """The window was 64 requests wide: with 200 threads every other append lay behind it, and its
+    owner searched all recent requests, milliseconds each."""
+    assert WINDOW >= 1024
+    table = Requests()
+    table.note(3, 5000, 64)
+    for seq in range(5000 - WINDOW + 1, 5000):
+        assert not table.may_be_known(3, seq)
+        table.note(3, seq, 80 * seq)
+        assert table.may_be_known(3, seq)
+    assert table.may_be_known(3, 5000 - WINDOW), "further back everything may be known"
+
+
+def test_a_producer_of_few_requests_takes_little_room() -> None:
+    table = Requests()
+    table.note(3, 2**32 - 1, 64)
+    assert sys.getsizeof(table._producers[3]) < 40
+
+
+def test_many_producers_are_loaded_with_their_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dedupe, "_WINDOWS_AT_ONCE", 3)
+    requests = [(producer, 10 * producer + n) for producer in range(1, 11) for n in (2, 5, 1500)]
+    table = Requests()
+    table.load(*heads_of(requests), 0)
+    for producer in range(1, 11):
+        known = [n for n in range(490, 1502) if table.may_be_known(producer, 10 * producer + n)]
+        assert known == [1500]
+        assert table.may_be_known(producer, 10 * producer + 2), "it lies behind the window"
 
 
 def test_records_of_one_batch_are_one_request() -> None:
