@@ -148,8 +148,13 @@ class Session(SessionCore):
         include_hidden: bool = False,
     ) -> list[Turn]:
         """The newest turns, oldest first: at most ``limit``, at most ``max_tokens`` in all, only of
-        these roles. A tool result never comes without its call, whatever the limits. The cost does
-        not depend on the session's length.
+        these roles. The cost does not depend on the session's length.
+
+        A tool result never comes without its call: results whose call lies before the others are
+        left out. Where that would leave nothing, the newest turn comes with its call and all that
+        lies between, even above ``limit``; so a session with turns to show has a tail. With
+        ``max_tokens`` the budget is strict: what does not fit is left out, and the answer may be
+        an empty list.
         """
         return self._run(self._tail(limit, max_tokens, roles, include_hidden))
 

@@ -21,6 +21,7 @@ from neverforget.runtime.engine import Lease
 from neverforget.runtime.operation import Context, Operation, SessionPlace
 from neverforget.runtime.scope import Scope, checked_name, doer
 from neverforget.runtime.session_reading import Piece
+from neverforget.runtime.session_tail import tail
 from neverforget.runtime.values import ErasureReport, Page, Turn
 from neverforget.storage.errors import InvalidArgument
 from neverforget.storage.format import SEQ_MAX
@@ -144,7 +145,7 @@ class SessionCore:
     ) -> Operation[list[Turn]]:
         if max_tokens is not None:
             max_tokens = whole(max_tokens, "max_tokens", 0, TOKENS_MAX)
-        return reading.tail(
+        return tail(
             self._context,
             self._place,
             checked_limit(limit),

@@ -1,4 +1,4 @@
-"""What reads a session: tail, page, get and info, as operations.
+"""What reads a session: page, get and info, as operations. ``session_tail.py`` has the tail.
 
 A fork's turns below its base are its parent's. An owner answers only for the part that is the
 session's own; what lies below is asked of the parent, which may be a fork itself. If the parent was
@@ -11,28 +11,28 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from neverforget.actors.messages import Get, Info, Page, Tail, Wait
+from neverforget.actors.messages import Get, Info, Page, Wait
 from neverforget.runtime.operation import Call, Context, Operation, SessionPlace
 from neverforget.runtime.times import from_us
 from neverforget.runtime.turn_codec import erased_turn, turns_of
 from neverforget.runtime.values import Namespace, SessionInfo, Turn
 from neverforget.storage.errors import Corrupt, NotFound
-from neverforget.storage.record import decode_records
 from neverforget.storage.results import ForkPoint, SessionView, Window
-from neverforget.storage.tail_window import link, parted
 
 WAIT_SLACK_S = 30.0  # what an owner may take beyond the time it was told to wait
 
 
 class Piece(NamedTuple):
     """Turns of one stretch, oldest first. ``first``/``stop`` bound what was looked at; ``more``:
-    the session goes on beyond, in the direction that was read.
+    the session goes on beyond, in the direction that was read. ``window``: where they are from,
+    None for turns that were inherited from a session that is erased.
     """
 
     turns: list[Turn]
     first: int
     stop: int
     more: bool
+    window: Window | None = None
 
 
 class Asked(NamedTuple):
@@ -76,20 +76,20 @@ def _some(
     if window.parent is not None and first < window.base:
         stop = min(stop, window.base)
         parent = context.place(window.parent.namespace, window.parent.session)
-        if (yield from _is_erased(parent, window.parent)):
-            return _erased(asked, first, stop), stop
+        if (yield from is_erased(parent, window.parent)):
+            return erased(asked, first, stop), stop
         return (yield from _some(context, parent, asked, first, stop))
     return turns_of(window, *asked), min(window.stop_seq, window.end)
 
 
-def _is_erased(parent: SessionPlace, point: ForkPoint) -> Operation[bool]:
+def is_erased(parent: SessionPlace, point: ForkPoint) -> Operation[bool]:
     if not point.session_id:
         return False
     window = yield from own_window(parent, 0, 0)
     return window.session_id != point.session_id
 
 
-def _erased(asked: Asked, first: int, stop: int) -> list[Turn]:
+def erased(asked: Asked, first: int, stop: int) -> list[Turn]:
     return [erased_turn(asked.namespace, asked.name, seq) for seq in range(first, stop)]
 
 
@@ -163,8 +163,8 @@ def _ahead(
     stop = min(window.base, after + 1 + limit)
     more = stop < window.end
     parent = context.place(window.parent.namespace, window.parent.session)
-    if (yield from _is_erased(parent, window.parent)):
-        return Piece(_erased(asked, after + 1, stop), after + 1, stop, more)
+    if (yield from is_erased(parent, window.parent)):
+        return Piece(erased(asked, after + 1, stop), after + 1, stop, more)
     piece = yield from _ahead(context, parent, asked, after, limit, include_hidden)
     turns = [turn for turn in piece.turns if turn.seq < window.base]
     stop = min(piece.stop, window.base)
@@ -182,14 +182,14 @@ def backward(
     asked = Asked(place.namespace, place.name)
     stop = before
     while True:
-        piece = yield from _behind(context, place, asked, before, limit, include_hidden)
+        piece = yield from behind(context, place, asked, before, limit, include_hidden)
         stop = piece.stop if stop is None else stop
         if piece.turns or not piece.more:
             return piece._replace(stop=stop)
         before = piece.first
 
 
-def _behind(
+def behind(
     context: Context,
     place: SessionPlace,
     asked: Asked,
@@ -204,61 +204,14 @@ def _behind(
     stop = window.end if before is None else before
     if window.parent is None or stop > window.base:
         more = window.more or (window.parent is not None and window.base > 0)
-        return Piece(turns_of(window, *asked), window.first_seq, stop, more)
+        turns = turns_of(window, *asked)
+        return Piece(turns, window.first_seq, stop, more, window)
     first = max(0, stop - limit)
     parent = context.place(window.parent.namespace, window.parent.session)
-    if (yield from _is_erased(parent, window.parent)):
-        return Piece(_erased(asked, first, stop), first, stop, first > 0)
-    piece = yield from _behind(context, parent, asked, stop, limit, include_hidden)
+    if (yield from is_erased(parent, window.parent)):
+        return Piece(erased(asked, first, stop), first, stop, first > 0)
+    piece = yield from behind(context, parent, asked, stop, limit, include_hidden)
     return piece._replace(stop=stop)
-
-
-# ---- tails ---------------------------------------------------------------------------------------
-
-
-def tail(
-    context: Context,
-    place: SessionPlace,
-    limit: int,
-    max_tokens: int | None,
-    roles: list[str] | None,
-    include_hidden: bool,
-) -> Operation[list[Turn]]:
-    """The newest turns within limit and budget, oldest first; no result without its call."""
-    asked = Asked(place.namespace, place.name)
-    turns: list[Turn] = []
-    windows: list[Window] = []
-    holder, before = place, None
-    while True:
-        left = limit - len(turns)
-        budget = None if max_tokens is None else max_tokens - sum(t.token_count for t in turns)
-        request = Tail(
-            0, holder.namespace, holder.name, before, left, budget, roles, include_hidden
-        )
-        window: Window = (yield Call(holder.partition, request)).window
-        windows.insert(0, window)
-        turns[:0] = turns_of(window, *asked)
-        before = window.first_seq
-        if window.more and len(turns) < limit:
-            continue  # cut short by a bound of the owner's, not by ours
-        point = window.parent
-        if point is None or before > window.base or len(turns) >= limit:
-            break
-        holder = context.place(point.namespace, point.session)
-        if (yield from _is_erased(holder, point)):
-            if roles is None:
-                first = max(0, before - (limit - len(turns)))
-                turns[:0] = _erased(asked, first, before)
-            break
-    # An owner keeps calls and results together in a window that it closed itself; where it was cut
-    # short, or reached the turns that a fork inherits, the call may lie in what it did not see.
-    open_ended = len(windows) > 1 or (point is not None and before <= window.base)
-    if open_ended and (roles is None or {"assistant", "tool_call"} & set(roles)):
-        links = [link(*record) for found in windows for record in decode_records(found.records)]
-        shown_erased = len(turns) - len(links)
-        for index in reversed(parted(links, calls_before=before > 0)):
-            del turns[shown_erased + index]
-    return turns
 
 
 # ---- figures, and waiting for more ---------------------------------------------------------------

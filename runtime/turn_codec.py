@@ -148,7 +148,7 @@ def turn_of(
 
 def turns_of(window: Window, namespace: tuple[str, ...], session: str) -> list[Turn]:
     """The turns of a window, in order, under the name by which they were asked for."""
-    flagged = _flags_by_seq(window.flags)
+    flagged = flags_by_seq(window.flags)
     through = window.consolidated_through
     turns = []
     for header, body in decode_records(window.records):
@@ -162,7 +162,8 @@ def turns_of(window: Window, namespace: tuple[str, ...], session: str) -> list[T
     return turns
 
 
-def _flags_by_seq(runs: list[tuple[int, int, int]]) -> dict[int, int]:
+def flags_by_seq(runs: list[tuple[int, int, int]]) -> dict[int, int]:
+    """A window's flag runs, turn by turn; turns without flags are left out."""
     found: dict[int, int] = {}
     for first, last, flags in runs:
         for seq in range(first, last + 1):

@@ -233,8 +233,44 @@ def test_no_tail_begins_with_a_result_whose_call_is_outside(chat: nf.Session) ->
             window = chat.tail(limit, max_tokens=budget)
             called = {turn.call_id for turn in window if turn.role == "tool_call"}
             assert all(t.call_id in called for t in window if t.role == "tool_result")
-            assert len(window) <= limit
+            assert window or budget is not None
+            assert len(window) <= limit or window[0].role == "tool_call"
             assert budget is None or sum(turn.token_count for turn in window) <= budget
+
+
+def test_a_tail_is_never_empty_because_its_newest_results_are_more_than_its_limit(
+    chat: nf.Session,
+) -> None:
+    """Twenty-five parallel calls and their results: tail() was empty, and so was tail(1) after any
+    single result."""
+    chat.append("user", "q", token_count=1)
+    ids = [f"c{n}" for n in range(25)]
+    chat.append("assistant", {"tool_calls": [{"id": each} for each in ids]}, token_count=1)
+    for each in ids:
+        chat.append("tool_result", f"of {each}", call_id=each, token_count=1)
+    for limit in range(1, 26):
+        assert seqs(chat.tail(limit)) == list(range(1, 27))
+    assert seqs(chat.tail(26)) == list(range(1, 27)) and len(chat.tail(27)) == 27
+    assert seqs(chat.tail(max_tokens=26)) == list(range(1, 27))
+    assert chat.tail(max_tokens=25) == [] == chat.tail(1, max_tokens=25), "a budget is strict"
+    chat.append("assistant", "a", token_count=1)
+    assert seqs(chat.tail()) == [27], "what is left within the limit"
+
+
+def test_the_newest_call_is_found_however_far_back_and_across_forks(chat: nf.Session) -> None:
+    chat.append("tool_call", "f()", call_id="far")
+    chat.append_many([{"role": "user", "content": n} for n in range(500)])
+    chat.append("tool_call", "g()", call_id="other")
+    branch = chat.fork("branch", at=502)
+    branch.append("tool_result", "r", call_id="far")
+    assert seqs(branch.tail(1)) == list(range(503))
+    chat.append("tool_result", "r", call_id="other")
+    assert seqs(chat.tail(1)) == [501, 502]
+    chat.hide(501)
+    assert seqs(chat.tail(1)) == [500], "nobody may see its call, so it is not shown either"
+    assert seqs(chat.tail(1, include_hidden=True)) == [501, 502]
+    assert seqs(chat.tail(1, roles=["tool_call", "tool_result"])) == [0]
+    assert seqs(chat.tail(1, roles=["assistant", "tool_result"])) == []
 
 
 def test_replies_that_are_cut_short_are_joined(opener: Opener) -> None:

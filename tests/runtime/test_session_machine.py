@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -93,13 +94,14 @@ class Sessions(RuleBasedStateMachine):
     def append_under_a_key(self, name: str, key: str) -> None:
         session = self.model.setdefault(name, ModelSession())
         known = session.keys.get(key)
-        if known is not None and session.own[known - session.base].erased:
-            known = None  # erasing a turn frees its key
-        content = self.content() if known is None else session.turns()[known].content
+        content = self.content() if known is None else session.own[known - session.base].content
         turn = self.store.session(name).append("user", content, key=key, token_count=1)
         if known is None:
             session.keys[key] = len(session.turns())
             session.own.append(ModelTurn(content))
+        elif session.own[known - session.base].erased:
+            with pytest.raises(nf.Conflict):
+                self.store.session(name).append("user", self.content(), key=key, token_count=1)
         assert turn.seq == session.keys[key]
 
     @precondition(lambda self: self.model)

@@ -7,7 +7,7 @@ import random
 
 from neverforget.storage.format import RecordFlag, RoleCode
 from neverforget.storage.record import decode_records, encode_turn
-from neverforget.storage.tail_window import Link, is_paired, link, parted
+from neverforget.storage.tail_window import Link, Sight, is_paired, link, newest_group, parted
 
 
 def links_of(*turns: tuple[str, object, str | None]) -> list[Link]:
@@ -102,6 +102,51 @@ def test_every_window_of_a_random_conversation_keeps_its_pairs(rng: random.Rando
                 elif owner is None or turns[owner][2] == turns[at][2]:
                     assert at not in left_out or owner is None
     assert parted([], calls_before=True) == []
+
+
+# ---- the newest group: what is shown where nothing else would be left ----------------------------
+
+
+def group(
+    *turns: tuple[str, object, str | None], sights: str = "", whole: bool = False
+) -> list[int] | None:
+    """``sights``: h hidden, o of another role, anything else shown; one character a turn."""
+    marks = {"h": Sight.HIDDEN, "o": Sight.OTHER_ROLE}
+    seen = [marks.get(mark, Sight.SHOWN) for mark in sights or "." * len(turns)]
+    return newest_group(links_of(*turns), seen, whole=whole)
+
+
+A, B = named("tool_call", "a"), named("tool_call", "b")
+RESULT_A, RESULT_B = named("tool_result", "a"), named("tool_result", "b")
+
+
+def test_the_newest_group_is_whole_from_its_call_on() -> None:
+    assert group(TEXT, CALL, RESULT, RESULT) == [1, 2, 3]
+    assert group(TEXT, A, TEXT, RESULT_A) == [1, 2, 3]
+    assert group(A, B, RESULT_A, RESULT_B) == [1, 3], "what is of another call is left out"
+    assert group(A, B, RESULT_B, RESULT_A) == [0, 1, 2, 3]
+    assert group(A, RESULT_A, TEXT) == [2], "a turn that is no result stands for itself"
+
+
+def test_the_call_is_looked_for_as_far_back_as_it_takes() -> None:
+    assert group(RESULT_A, TEXT) is not None
+    assert group(TEXT, RESULT_A) is None and group(TEXT, RESULT) is None
+    assert group(B, TEXT, RESULT_A) is None
+    assert group(B, TEXT, RESULT_A, whole=True) == [0, 1, 2], "else the nearest before it"
+    assert group(TEXT, RESULT_A, whole=True) == [1], "it has no call at all"
+    assert group(whole=True) == [] and group() is None
+
+
+def test_a_result_whose_call_is_hidden_gives_way_to_an_older_turn() -> None:
+    assert group(B, RESULT_B, A, RESULT_A, sights="..h.") == [0, 1]
+    assert group(TEXT, A, RESULT_A, sights=".h.") == [0]
+    assert group(A, RESULT_A, sights="h.", whole=True) == []
+    assert group(A, RESULT_A, RESULT_A, sights="..h") == [0, 1]
+
+
+def test_a_result_whose_call_is_of_a_role_not_asked_for_stands_for_itself() -> None:
+    assert group(TEXT, A, RESULT_A, sights=".o.") == [2]
+    assert group(A, B, RESULT_A, RESULT_B, sights="o...") == [1, 2, 3]
 
 
 def owner_of(turns: list[tuple[str, object, str | None]], at: int) -> int | None:
