@@ -36,6 +36,7 @@ from tests.faults.disks import until
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SHARED = "everybody"
+SEGMENT_BYTES = 1 << 18  # small, so that owners roll, make spares and side files all the time
 
 
 # ---- a client ------------------------------------------------------------------------------------
@@ -164,13 +165,16 @@ class Hosting:
 
     def _start(self) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "neverforget", "serve", str(self.path)],
+            [
+                sys.executable, "-m", "neverforget", "serve", str(self.path),
+                "--set", f"segment_bytes={SEGMENT_BYTES}",
+            ],
             cwd=ROOT,
             env=self._env,
             stdin=subprocess.DEVNULL,
             stdout=self._output,
             stderr=self._output,
-        )
+        )  # fmt: skip
 
     def _attach(self) -> nf.Store:
         opened: list[nf.Store] = []
