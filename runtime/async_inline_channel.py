@@ -53,7 +53,7 @@ class AsyncInlineChannel:
                 async with asyncio.timeout(None if left_s == float("inf") else left_s):
                     reply = await waiting.future
             except TimeoutError:
-                raise tries.too_late("no answer within the deadline") from None
+                raise tries.too_late("no answer within the deadline", sent=True) from None
             finally:
                 waiting.alive = False
             if not isinstance(reply, Failure):

@@ -7,6 +7,7 @@ what time makes due: syncs, no-ops, and answers to those who wait for new turns.
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
@@ -19,6 +20,9 @@ from neverforget.actors.ports import Pending
 from neverforget.runtime.channel import closed
 from neverforget.runtime.retrying import Retrying
 from neverforget.storage.errors import Unavailable
+
+log = logging.getLogger(__name__)
+_PAUSE_S = 0.1  # after something that was due has failed
 
 
 class Owner(Protocol):
@@ -91,13 +95,15 @@ class InlineChannel:
             self.turn(partition, waiting)
             reply = waiting.answer or waiting.wait(deadline)
             if reply is None:
-                raise tries.too_late("no answer within the deadline")
+                # The owner has taken it: it may wait there until a recovery is over, and be done.
+                raise tries.too_late("no answer within the deadline", sent=True)
             if not isinstance(reply, Failure):
                 return reply
             time.sleep(tries.refused(reply))
 
     def turn(self, partition: int, waiting: Queued) -> None:
-        """Queue ``waiting`` and have the owner take what is queued, in this thread or another's."""
+        """Queue ``waiting`` and have the owner take what is queued, in this thread or another's.
+        When this returns the owner has it."""
         self._check_process()
         owner, queue = self._owners[partition], self._queues[partition]
         queue.append(waiting)
@@ -129,13 +135,20 @@ class InlineChannel:
         while not self._closed:
             with self._lock:
                 now = time.monotonic()
+                failed = False
                 for owner in self._owners:
                     due = owner.deadline()
                     if due is not None and due <= now and not self._closed:
-                        owner.tick()
+                        try:
+                            owner.tick()
+                        except Exception:  # without this thread nobody would ever recover
+                            log.exception("what was due in an owner failed; it is tried again")
+                            failed = True
                 dues = [due for owner in self._owners if (due := owner.deadline()) is not None]
                 self._due = min(dues, default=None)
                 timeout_s = None if self._due is None else max(0.0, self._due - time.monotonic())
+            if failed:
+                timeout_s = _PAUSE_S if timeout_s is None else max(timeout_s, _PAUSE_S)
             self._woken.wait(timeout_s)
             self._woken.clear()
 

@@ -65,8 +65,9 @@ class Retrying:
             raise self.too_late(error.message) from error
         return pause_s
 
-    def too_late(self, why: str) -> Unavailable:
-        """The error of a request whose time is up."""
+    def too_late(self, why: str, *, sent: bool = False) -> Unavailable:
+        """The error of a request whose time is up; ``sent``: an owner has it, or had it."""
+        self._unknown = self._unknown or sent
         outcome = "unknown" if self._unknown and self.mutates else "not_applied"
         remedy = (
             "; it may have been done: repeat the call with the same key"

@@ -39,8 +39,8 @@ def id12(producer: int, producer_seq: int) -> bytes:
 
 class Requests:
     """Which requests were answered. ``_producers``: window << 32 | highest producer_seq, where bit
-    i of the window stands for highest - i. ``_recent``: generations of (producer, producer_seq, position)
-    triples, each with the position it begins at.
+    i of the window stands for highest - i. ``_recent``: generations of (producer, producer_seq,
+    position) triples, each with the position it begins at.
     """
 
     def __init__(self) -> None:
