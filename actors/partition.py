@@ -60,7 +60,8 @@ class Partition:
     """``open`` or ``start`` it, then hand it to a transport; ``close`` when that has stopped.
 
     ``lock`` False: the caller vouches that nobody else has the directory (a file system in
-    memory)."""
+    memory). ``store_displaced`` tells what has become of the store's own directory, as
+    ``DirectoryLock.displaced`` does; for an owner whose host looks after that itself, nothing."""
 
     def __init__(
         self,
@@ -69,12 +70,13 @@ class Partition:
         fs: FileSystem | None = None,
         clock: Clock | None = None,
         lock: bool = True,
+        store_displaced: Callable[[], str | None] = _nothing,
     ) -> None:
         self.spec = spec
         self._clock = clock or SystemClock()
         self._wake: Callable[[], None] = _nothing
         self._life = RegionLife(
-            spec, fs or LocalFileSystem(), self._clock, lambda: self._wake(), lock
+            spec, fs or LocalFileSystem(), self._clock, lambda: self._wake(), lock, store_displaced
         )
         self._held: deque[Pending] = deque()  # wait for the region to be open
         self._waits = ParkedWaits(_PARKED_MAX)
@@ -170,11 +172,7 @@ class Partition:
     def tick(self) -> None:
         now = self._clock.monotonic()
         if self._life.tick():
-            if self._life.region is not None:
-                held, self._held = list(self._held), deque()
-                self.run([p for p in held if p.alive])
-            elif self._life.error is not None:
-                self._refuse_held(self._life.error)
+            self._state_changed()
         region = self._life.region
         if region is None:
             self._sync_at = self._noop_at = None
@@ -188,6 +186,22 @@ class Partition:
                 self._lost(error)
                 raise
         self._waits.expire(now, self._time_is_up)
+
+    def check_place(self) -> None:
+        """Look now, and not within a second, whether the directory is still the one that was
+        opened."""
+        if self._life.check_place():
+            self._state_changed()
+
+    def _state_changed(self) -> None:
+        error = self._life.error
+        if self._life.region is not None:
+            held, self._held = list(self._held), deque()
+            self.run([p for p in held if p.alive])
+        elif error is not None:
+            self._refuse_held(error)
+            if self.state == "quarantined":  # nothing will ever come
+                self._waits.close(lambda pending: failure(pending.request.id, error))
 
     # ---- one turn --------------------------------------------------------------------------------
 
@@ -230,7 +244,8 @@ class Partition:
 
     def _lost(self, error: BaseException) -> None:
         self._sync_at = self._noop_at = None
-        self._life.lost(error)
+        if self._life.lost(error):
+            self._state_changed()
 
     # ---- what time makes due ---------------------------------------------------------------------
 

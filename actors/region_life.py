@@ -6,6 +6,9 @@
         +--cannot be written--> readonly (tried again)      what is wrong with the disk may pass
         +--not what it should be--> quarantined             only a person can put that right
 
+A serving region whose directory was deleted, renamed or replaced is quarantined as well: what it
+wrote from then on would be found by nobody. It is looked at about once a second, through the lock.
+
 Nothing here raises because of what is on the disk: an owner always says what state it is in and
 why. Opening takes as long as the log is long, so ``start`` does it on a thread of its own and
 ``tick`` takes over the result; only then does the region change hands.
@@ -44,6 +47,7 @@ State = Literal["recovering", "serving", "readonly", "quarantined"]
 _RETRY_S_MIN, _RETRY_S_MAX = 0.1, 30.0
 _LOOK_S = 0.5
 _LOCK_WAIT_S = 2.0
+_PLACE_CHECK_S = 1.0
 
 
 class PartitionSpec(msgspec.Struct, frozen=True):
@@ -79,6 +83,7 @@ class RegionLife:
         clock: Clock,
         wake: Callable[[], None],
         lock: bool,
+        store_displaced: Callable[[], str | None],
     ) -> None:
         self.region: Region | None = None  # there in "serving" and, where it could be, "readonly"
         self.state: State = "recovering"
@@ -90,6 +95,8 @@ class RegionLife:
         self._clock = clock
         self._wake = wake
         self._lock = lock
+        self._store_displaced = store_displaced
+        self._place_due: float | None = None
         self._outcome: _Outcome | None = None
         self._opener: threading.Thread | None = None
         self._retry_at: float | None = None
@@ -110,7 +117,9 @@ class RegionLife:
             return 0.0
         if self._opener is not None:
             return self._clock.monotonic() + _LOOK_S  # in case a transport misses the wake-up
-        return self._retry_at
+        if self._retry_at is None or self._place_due is None:
+            return self._place_due if self._retry_at is None else self._retry_at
+        return min(self._retry_at, self._place_due)
 
     def tick(self) -> bool:
         """Take over what the background has done. True: the state has changed."""
@@ -120,16 +129,47 @@ class RegionLife:
             self._join()
             self._accept(outcome)
             return True
-        if self._retry_at is not None and self._retry_at <= self._clock.monotonic():
+        now = self._clock.monotonic()
+        if self._place_due is not None and self._place_due <= now and self.check_place():
+            return True
+        if self._retry_at is not None and self._retry_at <= now:
             self._retry_at = None
             self._reopen()
         return False
 
-    def lost(self, error: BaseException) -> None:
-        """The region has failed to write: nothing more is acknowledged until it was opened anew."""
+    def check_place(self) -> bool:
+        """Quarantine the region if its directory, or the store's, is no longer the one that was
+        opened. True: that was so."""
+        region = self.region
+        if region is None or not self._lock:
+            self._place_due = None
+            return False
+        self._place_due = self._clock.monotonic() + _PLACE_CHECK_S
+        why = self._store_displaced() or region.displaced()
+        if why is None:
+            return False
+        self.region = None
+        self._retry_at = self._place_due = None
+        self._end(region)
+        name = f"partition {self._spec.partition}"
+        self.state = "quarantined"
+        self.reason = (
+            f"{why} while the store was open; turns acknowledged since then may be lost with it. "
+            "Put it back, or a backup in its place, then open the store again"
+        )
+        self.error = Corrupt(f"{name} is quarantined: {self.reason}", file=self._spec.directory)
+        log.error("%s is quarantined: %s", name, self.reason)
+        return True
+
+    def lost(self, error: BaseException) -> bool:
+        """The region has failed to write: nothing more is acknowledged until it was opened anew.
+        True: never, since its directory is gone."""
+        if self.check_place():
+            return True
         self.reason = str(error)
         log.error("partition %d recovers: %s", self._spec.partition, error)
         self._reopen()
+        return False
 
     def close(self) -> None:
         """Seal what is open, give the lock back. Does not raise: what was acknowledged is safe
@@ -137,7 +177,7 @@ class RegionLife:
         self._join()
         if self._outcome is not None and self._outcome.region is not None:
             self.region = self._outcome.region
-        self._outcome = self._retry_at = None
+        self._outcome = self._retry_at = self._place_due = None
         region, self.region = self.region, None
         self.state, self.reason = "recovering", "closed"
         try:
@@ -148,8 +188,12 @@ class RegionLife:
 
     def _end(self, region: Region) -> None:
         try:
-            if region.poisoned is None:
+            if region.poisoned is not None:
+                pass
+            elif region.displaced() is None:
                 region.seal()
+            else:  # sealing writes files by name, and that name is somebody else's now
+                region.sync()
         except (NeverforgetError, OSError) as error:
             log.warning("partition %d ends without a seal: %s", self._spec.partition, error)
         finally:
@@ -239,6 +283,8 @@ class RegionLife:
         self.region = outcome.region
         self.epoch = 0 if outcome.region is None else outcome.region.epoch
         error = outcome.error
+        if self.region is not None and self._lock:
+            self._place_due = self._clock.monotonic() + _PLACE_CHECK_S
         if error is None:
             self.state, self.reason, self.error = "serving", None, None
             self._retry_s = _RETRY_S_MIN

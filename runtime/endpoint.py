@@ -114,6 +114,14 @@ def place_digest(path: Path, store_id: str) -> str:
     return hashlib.blake2b(store_id.encode() + os.fsencode(path), digest_size=16).hexdigest()
 
 
+def leave_socket_folder(path: Path, folder: Path) -> None:
+    """The sockets that stood in ``folder`` are gone. One outside the store goes too, once it is
+    empty: nothing else would ever remove it."""
+    if folder != path / RUN_FOLDER:
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+
+
 def _is_made(folder: Path) -> bool:
     """``folder`` is there, ours and closed to others."""
     folder.mkdir(mode=0o700, exist_ok=True)

@@ -202,6 +202,9 @@ def _known(path: Path, wanted: Wanted) -> tuple[Lease, Config] | None:
     engine = _engines.get(path)
     if engine is None or not engine.usable:
         return None
+    if engine.reach.displaced():
+        del _engines[path]  # its handles keep it; nobody joins it
+        return None
     engine.leases += 1  # at once: else a lease dropped meanwhile could end the engine
     held = Lease(engine)
     try:

@@ -26,6 +26,7 @@ from neverforget.runtime.control import HostService
 from neverforget.runtime.endpoint import (
     HOST_SOCKET,
     Endpoint,
+    leave_socket_folder,
     place_digest,
     remove_endpoint,
     socket_folder,
@@ -73,7 +74,7 @@ class Host:
             Owner(spec, cluster.spawn(spec))
             for spec in (self._spec(n) for n in range(store.config.partitions))
         ]
-        self._watchdog = Watchdog(owners, cluster, self._on_end, health)
+        self._watchdog = Watchdog(owners, cluster, self._on_end, health, self._lost_store)
         self._service = HostService(
             store.store_id,
             role=lock.holder.role,
@@ -99,8 +100,8 @@ class Host:
         """Host the store at ``path``, which is made if nothing is there.
 
         ``on_end(why)`` is called, on a thread of the host's, when it should be closed: nobody has
-        needed it for ``linger_s`` (None), or its Ray is lost. Raises StoreLocked, what ``prepare``
-        raises, and Unavailable when Ray or the owners do not start.
+        needed it for ``linger_s`` (None), or its Ray or its directory is lost. Raises StoreLocked,
+        what ``prepare`` raises, and Unavailable when Ray or the owners do not start.
         """
         make_directory(path, create=create)
         lock = DirectoryLock.acquire(path, role=role)
@@ -127,7 +128,8 @@ class Host:
             if self._closed:
                 return
             self._closed = True
-            remove_endpoint(self.store.path, self._process)
+            if not self.displaced:  # what stands there now is somebody else's
+                remove_endpoint(self.store.path, self._process)
             self._watchdog.stop()
             # Without its Ray there is nobody to tell, and asking would make Ray start a new one.
             if self._cluster.lost() is None:
@@ -135,8 +137,18 @@ class Host:
                     log.warning("%s did not end in order; it will be recovered", name)
             if self._server is not None:
                 self._server.stop()
+            leave_socket_folder(self.store.path, self._folder)
             self._lock.release()
             self._cluster.close()
+
+    @property
+    def displaced(self) -> bool:
+        """The directory of the store was deleted, renamed or replaced."""
+        return self._lock.displaced() is not None
+
+    def _lost_store(self) -> str | None:
+        why = self._lock.displaced()
+        return why and f"{why}; turns acknowledged since then may be lost with it"
 
     def _come_up(self) -> None:
         for owner in self._watchdog.owners:
@@ -203,7 +215,8 @@ def serve(
     health: HealthOptions | None = None,
 ) -> int:
     """Host the store at ``path`` until SIGTERM or SIGINT, until nobody has been attached for
-    ``linger`` seconds, or until its Ray is lost. The exit code: 0, or 1 in the last case.
+    ``linger`` seconds, or until its Ray or its directory is lost. The exit code: 0, or 1 in the
+    last case.
 
     For the main thread of a process of its own. Raises what ``Host.start`` raises; whoever started
     this process to attach to it (``opening.py``) is told the same.
@@ -217,7 +230,7 @@ def serve(
             config or Config(),
             role="serve",
             linger_s=linger,
-            on_end=end.call,
+            on_end=lambda why: end.call(why or f"no client for {linger:g} s", failed=bool(why)),
             health=health,
         )
     except Exception as error:
@@ -228,30 +241,32 @@ def serve(
         report.ready()
         if ready is not None:
             ready(host.endpoint)
-        why = end.wait()
-        log.info("ending: %s", why or "nobody needs this host, or it was told to end")
+        why, failed = end.wait()
+        log.log(logging.ERROR if failed else logging.INFO, "ending: %s", why)
         host.close()
     end.close()
-    return 0 if why is None else 1
+    return 1 if failed else 0
 
 
 class _End:
-    """Waits for the reason to end. Signal handlers and threads may call it: it is one byte in a
-    pipe, and takes no lock."""
+    """Waits for the reason to end; the first one counts. Signal handlers and threads may call it:
+    it is one byte in a pipe, and takes no lock."""
 
     def __init__(self) -> None:
         self._out, self._in = os.pipe()
-        self._why: str | None = None
+        self._why: tuple[str, bool] | None = None
 
-    def call(self, why: str | None = None) -> None:
-        self._why = self._why or why
+    def call(self, why: str, *, failed: bool = False) -> None:
+        self._why = self._why or (why, failed)
         with contextlib.suppress(OSError):
             os.write(self._in, b"\0")
 
-    def wait(self) -> str | None:
+    def wait(self) -> tuple[str, bool]:
+        """Why, and whether that is a failure."""
         poll = select.poll()
         poll.register(self._out, select.POLLIN)
         poll.poll()
+        assert self._why is not None, "it is set before the byte is written"
         return self._why
 
     def close(self) -> None:
@@ -266,7 +281,11 @@ def _signals(end: _End) -> Iterator[None]:
         yield
         return
     numbers = (signal.SIGTERM, signal.SIGINT)
-    before = [signal.signal(number, lambda *_: end.call()) for number in numbers]
+
+    def told(number: int, _frame: object) -> None:
+        end.call(f"told to by {signal.Signals(number).name}")
+
+    before = [signal.signal(number, told) for number in numbers]
     try:
         yield
     finally:

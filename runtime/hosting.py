@@ -37,6 +37,7 @@ class Hosting:
         """Host it, unless that is so already or another process was faster."""
         from neverforget.runtime.host import Host
 
+        self._end_displaced()
         with self.lock:
             if self.host is not None:
                 return
@@ -54,12 +55,23 @@ class Hosting:
                 )
 
     def end(self, why: str | None) -> None:
-        """The host's Ray is gone. Handles find, or become, the next host."""
+        """The host's Ray, or its directory, is gone. Handles find, or become, the next host."""
         log.error("the host of %s ends: %s", self.path, why)
         with self.lock:
             host, self.host = self.host, None
         if host is not None:
+            # On a thread of the host's own, for which it waits when it ends.
             threading.Thread(target=host.close, name="host-end", daemon=True).start()
+
+    def _end_displaced(self) -> None:
+        """A host whose directory is gone makes room for the next one; its actors may have the names
+        of those that come."""
+        with self.lock:
+            host = self.host
+            if host is None or not host.displaced:
+                return
+            self.host = None
+        host.close()
 
     def release(self) -> None:
         with _registry:

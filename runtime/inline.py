@@ -64,8 +64,14 @@ class InlineHost:
         with _registry:
             self._engine.handles -= 1
             if self._engine.handles == 0:
-                _engines.pop(self.path, None)
+                _forget(self._engine)
                 self._engine.close()
+
+    def displaced(self) -> bool:
+        """The store's directory was deleted, renamed or replaced: what is here is what is left of
+        it, and nobody should join in."""
+        with _registry:
+            return self._engine.is_displaced()
 
 
 class _Engine:
@@ -74,6 +80,7 @@ class _Engine:
         self.handles = 0
         self.lock = threading.RLock()
         self.partitions: list[Partition] = []
+        self._displaced: str | None = None
         make_directory(path, create=create)
         self._lock_file = DirectoryLock.acquire(path, role="application")
         try:
@@ -85,7 +92,9 @@ class _Engine:
 
     def open(self, fs: FileSystem | None, clock: Clock | None) -> None:
         for number in range(self.store.config.partitions):
-            partition = Partition(_spec(self.store, number), fs=fs, clock=clock)
+            partition = Partition(
+                _spec(self.store, number), fs=fs, clock=clock, store_displaced=self._find_displaced
+            )
             partition.open()
             self.partitions.append(partition)
             # An owner whose host was killed may take a moment to go; a living one does not.
@@ -96,8 +105,27 @@ class _Engine:
         with self.lock:
             for partition in self.partitions:
                 partition.close()
-        remove_endpoint(self.store.path, this_process())
+        if self._find_displaced() is None:
+            remove_endpoint(self.store.path, this_process())
         self._lock_file.release()
+
+    def is_displaced(self) -> bool:
+        """If so, the partitions are quarantined and everything is given back."""
+        if self._find_displaced() is None:
+            return False
+        with self.lock:
+            for partition in self.partitions:
+                partition.check_place()
+        return True
+
+    def _find_displaced(self) -> str | None:
+        """What has become of the directory, once and for all. If it was only renamed, whoever finds
+        it under its new name may have it from then on."""
+        if self._displaced is None:
+            self._displaced = self._lock_file.displaced()
+            if self._displaced is not None:
+                self._lock_file.release()
+        return self._displaced
 
     def _publish(self) -> None:
         write_endpoint(
@@ -131,7 +159,7 @@ def open_inline(
     real = Path(os.path.realpath(path))
     with _registry:
         engine = _engines.get(real)
-        if engine is None:
+        if engine is None or engine.is_displaced():
             engine = _Engine(real, config or Config(), store_id, create)
             try:
                 engine.open(fs, clock)
@@ -139,8 +167,15 @@ def open_inline(
                 engine.close()
                 raise
             _engines[real] = engine
+            _all.add(engine)
         engine.handles += 1
         return InlineHost(engine)
+
+
+def _forget(engine: _Engine) -> None:
+    _all.discard(engine)
+    if _engines.get(engine.store.path) is engine:
+        del _engines[engine.store.path]
 
 
 def _spec(store: StoreDirectory, partition: int) -> PartitionSpec:
@@ -162,16 +197,18 @@ def _forget_in_child() -> None:
     global _registry
     _registry = threading.RLock()
     _engines.clear()
+    _all.clear()
 
 
 def _close_all() -> None:
     with _registry:
-        for engine in list(_engines.values()):
+        for engine in list(_all):
+            _forget(engine)
             engine.close()
-        _engines.clear()
 
 
 _registry = threading.RLock()
-_engines: dict[Path, _Engine] = {}
+_engines: dict[Path, _Engine] = {}  # that may be joined
+_all: set[_Engine] = set()  # also those whose directory was replaced
 os.register_at_fork(after_in_child=_forget_in_child)
 atexit.register(_close_all)

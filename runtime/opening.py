@@ -140,7 +140,7 @@ class Attachment:
             endpoint = read_endpoint(self.path)
             silent = False
             if endpoint is not None and endpoint.alive:
-                if endpoint.kind == "inline":
+                if endpoint.kind == "inline" and is_held(self.path):
                     raise _open_inline_elsewhere(self.path, endpoint)
                 self._check_id(endpoint.store_id)
                 try:
@@ -160,7 +160,7 @@ class Attachment:
                 # Who was attached waits for the next host; who was not is told that there is none.
                 if self._endpoint is None and endpoint is None and not is_held(self.path):
                     raise _nobody(self.path)
-            elif silent or endpoint is None or not endpoint.alive:
+            elif silent or endpoint is None or not endpoint.alive or not is_held(self.path):
                 self._bring_up(deadline)
             if time.monotonic() >= deadline:
                 raise _no_answer(self.path, endpoint)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,6 +14,10 @@ from neverforget.runtime import config as settings
 from neverforget.runtime.channel import Channel, SocketChannel
 from neverforget.runtime.config import Config
 from neverforget.storage.clock import Clock, SystemClock
+from neverforget.storage.directory_lock import LOCK_FILE
+from neverforget.storage.errors import NeverforgetError, NotFound
+from neverforget.storage.filesystem import LocalFileSystem
+from neverforget.storage.identity import read_identity
 
 if TYPE_CHECKING:
     from neverforget.runtime.async_channel import AsyncChannel
@@ -42,6 +47,7 @@ class Wanted:
 class Reach:
     """A way to the owners that is open. ``config``: fixed and host settings. ``holder_pid``: the
     process that holds the store, None where it cannot be told. ``actors``: see ``Wanted``.
+    ``displaced``: the store's directory was deleted, renamed or replaced since.
     """
 
     kind: Kind
@@ -52,6 +58,7 @@ class Reach:
     release: Callable[[], None]
     holder_pid: Callable[[], int | None]
     actors: Callable[[], tuple[str, ...]]
+    displaced: Callable[[], bool]
 
 
 def reach(path: Path, wanted: Wanted) -> Reach:
@@ -79,6 +86,7 @@ def _attached(path: Path, wanted: Wanted) -> Reach:
     )
     try:
         config = settings.attached(Config(), attachment.endpoint.settings, {})
+        displaced = partial(_is_displaced, path, _place(path))
     except BaseException:
         attachment.close()
         raise
@@ -97,6 +105,7 @@ def _attached(path: Path, wanted: Wanted) -> Reach:
         attachment.close,
         lambda: attachment.endpoint.process.pid,
         lambda: attachment.endpoint.actors,
+        displaced,
     )
 
 
@@ -123,6 +132,7 @@ def _inline(path: Path, wanted: Wanted) -> Reach:
         host.close,
         lambda: None,
         tuple,
+        host.displaced,
     )
 
 
@@ -140,4 +150,22 @@ def _over_ray(wanted: Wanted) -> Reach:
         lambda: None,
         lambda: None,
         lambda: wanted.actors,
+        lambda: False,
     )
+
+
+def _place(path: Path) -> tuple[int, int, str] | None:
+    """Which store stands at ``path``: its LOCK, which all hosts of a store take in turn, and its
+    id, since a new file may get the number of a deleted one. None: none does."""
+    try:
+        status = (path / LOCK_FILE).stat()
+        return status.st_dev, status.st_ino, read_identity(LocalFileSystem(), path).store_id
+    except (FileNotFoundError, NotADirectoryError, NotFound):
+        return None
+
+
+def _is_displaced(path: Path, place: tuple[int, int, str] | None) -> bool:
+    try:
+        return _place(path) != place
+    except (OSError, NeverforgetError):
+        return False  # it cannot be told: whoever asks the owners will learn

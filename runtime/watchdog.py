@@ -69,7 +69,11 @@ class Owner:
 
 
 class Watchdog:
-    """``check`` looks once; ``start`` does so in a thread until ``stop``."""
+    """``check`` looks once; ``start`` does so in a thread until ``stop``.
+
+    ``on_lost(why)``: there is nothing left to watch, the host has lost its Ray, or its store
+    (``displaced`` says what has become of that directory; None while it is in its place).
+    """
 
     def __init__(
         self,
@@ -77,10 +81,12 @@ class Watchdog:
         cluster: Cluster,
         on_lost: Callable[[str], None],
         options: HealthOptions | None = None,
+        displaced: Callable[[], str | None] = lambda: None,
     ) -> None:
         self.owners = owners
         self._cluster = cluster
         self._on_lost = on_lost
+        self._displaced = displaced
         self._options = options or HealthOptions()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -97,7 +103,8 @@ class Watchdog:
     def _run(self) -> None:
         while not self._stop.wait(self._options.interval_s):
             try:
-                if (why := self._cluster.lost()) is not None:
+                why = self._displaced() or self._cluster.lost()
+                if why is not None:
                     self._on_lost(why)
                     return
                 for owner in self.owners:
@@ -122,7 +129,8 @@ class Watchdog:
             self._is_now(owner, ProcessId(welcome.pid, start_time(welcome.pid)))
         if owner.welcome is not None and owner.welcome.state != welcome.state:
             level = logging.INFO if welcome.state == "serving" else logging.ERROR
-            log.log(level, "%s is %s: %s", owner.handle.name, welcome.state, welcome.reason or "")
+            why = f": {welcome.reason}" if welcome.reason else ""
+            log.log(level, "%s is %s%s", owner.handle.name, welcome.state, why)
         owner.welcome = welcome
         owner.answered_at = time.monotonic()
 

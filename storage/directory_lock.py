@@ -85,6 +85,8 @@ class DirectoryLock:
         self.holder = holder
         self.taken_from = taken_from
         self._descriptor = descriptor
+        self._path = os.fspath(directory / LOCK_FILE)
+        self._inode = _inode(os.fstat(descriptor))
         _held.add(self)
 
     @classmethod
@@ -119,6 +121,21 @@ class DirectoryLock:
     def held(self) -> bool:
         """False after ``release``, and in a forked child."""
         return self._descriptor >= 0
+
+    def displaced(self) -> str | None:
+        """What has become of ``directory`` if it is no longer the one that was locked: it was
+        deleted, renamed or replaced. None: it is in its place, or that cannot be told now. One
+        system call.
+        """
+        try:
+            found = os.stat(self._path)
+        except (FileNotFoundError, NotADirectoryError):
+            return f"{self._path} is gone: it, or its directory, was deleted, renamed or replaced"
+        except OSError:
+            return None
+        if _inode(found) == self._inode:
+            return None
+        return f"{self._path} is another file now: it, or its directory, was replaced"
 
     def release(self) -> None:
         """Idempotent. In a forked child it does nothing: the lock is the parent's."""
@@ -214,6 +231,10 @@ def _stat(pid: int) -> list[str] | None:
     except (FileNotFoundError, ProcessLookupError, NotADirectoryError):
         return None
     return text.rpartition(")")[2].split()
+
+
+def _inode(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
 
 
 def _try_lock(path: Path) -> int | None:

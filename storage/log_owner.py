@@ -56,6 +56,12 @@ class LogOwner:
         """Why nothing can be written any more; open the region again. None: it can."""
         return self._log.poisoned
 
+    def displaced(self) -> str | None:
+        """What has become of the directory; None while it is the one that was opened. See
+        ``DirectoryLock.displaced``.
+        """
+        return None if self._lock is None else self._lock.displaced()
+
     def noop_if_idle(self) -> bool:
         """Bring the last group below a durable mark that the log itself proves, so that rot in it
         can be told from a torn tail. Writes and syncs; False when there was nothing to prove or no

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import shutil
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -29,18 +31,24 @@ from neverforget.actors.messages import (
     VerifyReply,
     WindowReply,
 )
+from neverforget.actors.partition import Partition
+from neverforget.storage.directory_lock import DirectoryLock
+from neverforget.storage.filesystem import LocalFileSystem
 from neverforget.storage.record import decode_records
+from neverforget.storage.region import Region
 from neverforget.storage.results import ForkPoint
 from tests.actors.regions import (
     NAMESPACE,
     PATIENCE_S,
     SYNC_PROCESS,
     Asked,
+    ManualClock,
     Owned,
     append,
     disk,
     get,
     own,
+    spec,
     syncs,
     wait,
     writes,
@@ -456,11 +464,6 @@ def test_an_owner_that_is_closed_before_it_has_looked_is_sealed_all_the_same() -
 
 def test_one_directory_has_one_owner(tmp_path: Path) -> None:
     """The second says who has it, and takes over when that one is gone."""
-    from neverforget.actors.partition import Partition
-    from neverforget.storage.filesystem import LocalFileSystem
-    from neverforget.storage.region import Region
-    from tests.actors.regions import spec
-
     Region.create(LocalFileSystem(), tmp_path / "p0", store_id="store", partition=0)
     first = Partition(spec(tmp_path / "p0"))
     first.open()
@@ -471,3 +474,68 @@ def test_one_directory_has_one_owner(tmp_path: Path) -> None:
     assert second.error.code == "store_locked"
     first.close()
     second.close()
+
+
+@pytest.mark.parametrize("fate", ["deleted", "renamed", "replaced"])
+def test_an_owner_whose_directory_is_gone_is_quarantined_within_a_second(
+    tmp_path: Path, fate: str
+) -> None:
+    """Somebody ran `rm -r` on a store in use: appends went on being acknowledged, into files that
+    had no name any more."""
+    place = tmp_path / "p0"
+    owned = own_real(place)
+    (kept,) = owned.ask(append(1))
+    assert isinstance(kept.answer, AppendedReply)
+    (follower,) = owned.ask(wait(2, after=5, timeout_ms=600_000))
+    owned.pass_time(1.0)
+    assert owned.partition.state == "serving"
+    if fate == "deleted":
+        shutil.rmtree(place)
+    else:
+        place.rename(tmp_path / "elsewhere")
+    if fate == "replaced":
+        Region.create(LocalFileSystem(), place, store_id="another", partition=0)
+        DirectoryLock.acquire(place, role="application").release()
+    before = tree(place)
+    owned.pass_time(1.0)
+    assert owned.partition.state == "quarantined"
+    reason = owned.partition.reason or ""
+    assert str(place) in reason and "may be lost" in reason
+    assert ("another file now" if fate == "replaced" else "is gone") in reason
+    refused, status = owned.ask(append(3), Status(4))
+    assert (refused.code, follower.code) == ("corrupt", "corrupt")
+    assert isinstance(status.answer, StatusReply) and status.answer.reason == reason
+    owned.partition.close()
+    assert tree(place) == before  # not even a side file: the name is somebody else's now
+    if fate != "deleted":
+        again = own_real(tmp_path / "elsewhere", make=False)
+        assert len(all_texts(again)) == 1
+        again.partition.close()
+
+
+def test_an_owner_that_is_closed_before_it_has_looked_writes_nothing_into_the_new_directory(
+    tmp_path: Path,
+) -> None:
+    owned = own_real(tmp_path / "p0")
+    owned.ask(append(1))
+    (tmp_path / "p0").rename(tmp_path / "elsewhere")
+    (tmp_path / "p0" / "log").mkdir(parents=True)
+    owned.partition.close()
+    assert tree(tmp_path / "p0") == ["log"]
+
+
+def own_real(place: Path, *, make: bool = True) -> Owned:
+    """A partition on the real file system, its lock taken, and a clock that is told to pass."""
+    if make:
+        Region.create(LocalFileSystem(), place, store_id="store", partition=0)
+    clock = ManualClock()
+    partition = Partition(spec(place), clock=clock)
+    woken = threading.Semaphore(0)
+    partition.bind(woken.release)
+    partition.open()
+    assert partition.state == "serving", partition.reason
+    return Owned(partition, CrashFileSystem(), clock, woken)
+
+
+def tree(place: Path) -> list[str]:
+    return sorted(str(path.relative_to(place)) for path in place.rglob("*"))

@@ -95,7 +95,8 @@ class PlainHost:
 
     def close(self) -> None:
         """End everything, as an orderly host does."""
-        remove_endpoint(self.store.path, this_process())
+        if self._lock.displaced() is None:
+            remove_endpoint(self.store.path, this_process())
         for number in list(self._owners):
             self.stop_owner(number)
         self._control.stop()

@@ -5,6 +5,7 @@ ends with its life.
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -319,3 +320,26 @@ def test_of_many_successors_of_a_stopped_owner_one_wins(
     assert answers.count("won\n") == 1
     assert sorted(answers)[:3] == [f"lost {winner.pid}\n"] * 3
     assert first.process.wait() == -signal.SIGKILL
+
+
+# ---- the directory itself ------------------------------------------------------------------------
+
+
+def test_a_holder_learns_that_its_directory_was_deleted_renamed_or_replaced(tmp_path: Path) -> None:
+    """The lock is on the file, not on its name: holding it says nothing about what stands there."""
+    directory, elsewhere = tmp_path / "store", tmp_path / "elsewhere"
+    directory.mkdir()
+    lock = DirectoryLock.acquire(directory, role="application")
+    assert lock.displaced() is None
+    directory.rename(elsewhere)
+    assert "gone" in (lock.displaced() or "")
+    directory.mkdir()
+    assert "gone" in (lock.displaced() or "")
+    other = DirectoryLock.acquire(directory, role="application")
+    assert "another file" in (lock.displaced() or "")
+    assert other.displaced() is None
+    other.release()
+    shutil.rmtree(directory)
+    elsewhere.rename(directory)
+    assert lock.displaced() is None
+    lock.release()
