@@ -92,8 +92,11 @@ class Get(Request, tag=5):
 
 
 class Info(Request, tag=6):
+    """``before``: agents and times of the turns below it only, as a fork there inherits them."""
+
     namespace: tuple[str, ...]
     session: str
+    before: int | None = None
 
 
 class Sessions(Request, tag=7):

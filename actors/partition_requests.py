@@ -93,7 +93,11 @@ def _get(region: Region, r: Get) -> AnyReply:
     return WindowReply(r.id, region.get(r.namespace, r.session, r.first, r.stop))
 
 
-def info(region: Region, r: Info | Wait) -> AnyReply:
+def _info(region: Region, r: Info) -> AnyReply:
+    return SessionReply(r.id, region.info(r.namespace, r.session, r.before))
+
+
+def info(region: Region, r: Wait) -> AnyReply:
     return SessionReply(r.id, region.info(r.namespace, r.session))
 
 
@@ -132,6 +136,6 @@ STAGED: dict[type, Stage] = {
     Append: _append, Hide: _hide, Fork: _fork, Mark: _mark, Refuse: _refuse, Settle: _settle,
 }  # fmt: skip
 READ: dict[type, Read] = {
-    Tail: _tail, Page: _page, Get: _get, Info: info, Sessions: _sessions,
+    Tail: _tail, Page: _page, Get: _get, Info: _info, Sessions: _sessions,
     Namespaces: _namespaces, Audit: _audit,
 }  # fmt: skip

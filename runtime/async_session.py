@@ -155,7 +155,7 @@ class AsyncSession(SessionCore):
 
     async def info(self) -> SessionInfo:
         """As ``Session.info``."""
-        return await self._run(reading.info(self._place))
+        return await self._run(reading.info(self._context, self._place))
 
     async def __aiter__(self) -> AsyncIterator[Turn]:
         """Every turn from the first, fetched as needed."""

@@ -112,6 +112,10 @@ class Session(SessionCore):
         """Create the session ``name`` in the same namespace, whose first ``at`` turns are this
         session's: shared, not copied. Its own turns go on from seq ``at``.
 
+        The inherited turns count in every way of reading. What is unique is so among the fork's
+        own turns: a ``key`` that an inherited turn holds is free in the fork, and appending under
+        it makes a turn of its own.
+
         Durable on disk when it returns (crash and power loss). Conflict if ``name`` exists,
         NotFound if this session does not, InvalidArgument if it has fewer turns.
         """
@@ -207,7 +211,7 @@ class Session(SessionCore):
 
     def info(self) -> SessionInfo:
         """The session in figures; zeros and None for an unknown one, which is not created."""
-        return self._run(reading.info(self._place))
+        return self._run(reading.info(self._context, self._place))
 
     def __iter__(self) -> Iterator[Turn]:
         """Every turn from the first, fetched as needed; a paused iteration holds nothing up."""

@@ -217,10 +217,32 @@ def behind(
 # ---- figures, and waiting for more ---------------------------------------------------------------
 
 
-def info(place: SessionPlace) -> Operation[SessionInfo]:
+def info(context: Context, place: SessionPlace) -> Operation[SessionInfo]:
     """The session in figures."""
-    reply = yield Call(place.partition, Info(0, place.namespace, place.name))
-    return info_of(reply.session)
+    view = (yield Call(place.partition, Info(0, place.namespace, place.name))).session
+    return info_of((yield from with_past(context, view)))
+
+
+def with_past(
+    context: Context, view: SessionView, before: int | None = None
+) -> Operation[SessionView]:
+    """``view`` with agents and times of the turns that it inherits; of those below ``before`` only.
+    Turns and tokens of the past are counted in it already.
+    """
+    point = view.parent
+    at = 0 if point is None else point.at if before is None else min(point.at, before)
+    if point is None or not at:
+        return view
+    parent = context.place(point.namespace, point.session)
+    if (yield from is_erased(parent, point)):
+        return view
+    asked = Info(0, parent.namespace, parent.name, at)
+    past: SessionView = (yield Call(parent.partition, asked)).session
+    past = yield from with_past(context, past, at)
+    view.agents = list(dict.fromkeys([*past.agents, *view.agents]))
+    view.first_at = view.first_at if past.first_at is None else past.first_at
+    view.last_at = past.last_at if view.last_at is None else view.last_at
+    return view
 
 
 def info_of(view: SessionView) -> SessionInfo:

@@ -33,7 +33,7 @@ from neverforget.actors.messages import (
 )
 from neverforget.runtime import cursors
 from neverforget.runtime.operation import HOST, Call, Context, Operation, SessionPlace
-from neverforget.runtime.session_reading import info_of
+from neverforget.runtime.session_reading import info_of, with_past
 from neverforget.runtime.times import from_us, to_us
 from neverforget.runtime.values import (
     AuditEntry,
@@ -79,8 +79,11 @@ def sessions(
     shown = merged[:limit]
     if shown:
         start = _session_cursor(shown[-1])
+    infos = []
+    for view in shown:
+        infos.append(info_of((yield from with_past(context, view))))
     return Page(
-        tuple(info_of(view) for view in shown),
+        tuple(infos),
         cursors.make(cursors.SESSIONS, bound, start),
         None,
         horizon is not None or len(merged) > limit,

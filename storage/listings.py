@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
+from neverforget.storage.control import ControlField, F
 from neverforget.storage.errors import Corrupt, InvalidArgument
+from neverforget.storage.format import Kind
 from neverforget.storage.region_options import RegionOptions
 from neverforget.storage.region_state import RegionState
 from neverforget.storage.results import SessionView
 from neverforget.storage.session_index import Session
 from neverforget.storage.window_parts import check_limit
+
+_JOINING = (Kind.SESSION_OPENED, Kind.AGENT_JOINED)
 
 Name = tuple[tuple[str, ...], str]
 Item = TypeVar("Item")
@@ -23,13 +27,20 @@ class Listings:
         self._state = state
         self._options = options
 
-    def info(self, namespace: tuple[str, ...], name: str) -> SessionView:
-        """An unknown session: zeros and None; nothing is made."""
+    def info(self, namespace: tuple[str, ...], name: str, before: int | None = None) -> SessionView:
+        """An unknown session: zeros and None; nothing is made. ``before``: see ``messages.Info``."""
         session = self._state.index.find(namespace, name)[0]
         if session is None:
             return SessionView(namespace, name, False, [], 0, 0, None, None, 0, 0, None)
         view = self._view(session)
         view.namespace, view.session = namespace, name  # a lost name answers for itself
+        if before is not None and before < session.end:
+            view.agents = self._agents_below(session, before)
+            view.last_at = None
+            if before > session.base:
+                view.last_at = self._time_at(session, session.row(before - 1))
+            else:
+                view.first_at = None
         return view
 
     def sessions(
@@ -85,6 +96,21 @@ class Listings:
             session.base,
             extra.parent if extra is not None else None,
         )
+
+    def _agents_below(self, session: Session, before: int) -> list[str]:
+        """Who had appended when the session had ``before`` turns: the records that say who joined
+        also say when. One that is unreadable says nothing.
+        """
+        texts = session.extra.texts if session.extra is not None else None
+        joined: set[object] = set()
+        for position in (session.opened_at, *(texts or ())):
+            try:
+                header, body = self._state.control(position)
+            except Corrupt:
+                continue
+            if header.kind in _JOINING and header.sequence_id < before:
+                joined.add(body.get(F[ControlField.AGENT]))
+        return [agent for agent in session.agents if agent in joined]
 
     def _time_at(self, session: Session, row: int) -> int | None:
         if not 0 < row <= session.turn_rows:

@@ -57,8 +57,9 @@ class RegionReads:
         """See ``messages.Get``."""
         return self._windows.get((namespace, session), first, stop)
 
-    def info(self, namespace: Namespace, session: str) -> SessionView:
-        return self._listings.info(namespace, session)
+    def info(self, namespace: Namespace, session: str, before: int | None = None) -> SessionView:
+        """See ``messages.Info``."""
+        return self._listings.info(namespace, session, before)
 
     def sessions(
         self,

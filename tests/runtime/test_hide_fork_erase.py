@@ -113,6 +113,39 @@ def test_a_forks_tail_keeps_its_budget_and_pairs_across_the_branch(chat: nf.Sess
     assert len(branch.tail(max_tokens=20)) == 4
 
 
+def test_a_forks_info_tells_of_the_past_it_shares(store: nf.Store) -> None:
+    """Its agents and its first and last time used to be those of its own turns only."""
+    at = [datetime(2024, 1, day, tzinfo=UTC) for day in range(1, 7)]
+    root = store.session("root", agent="ann")
+    root.append("user", "0", timestamp=at[0])
+    store.session("root", agent="bob").append("user", "1", timestamp=at[1])
+    store.session("root", agent="eve").append("user", "2", timestamp=at[2])
+    middle = root.fork("middle", at=2)
+    info = middle.info()
+    assert (info.agents, info.first_at, info.last_at) == (("ann", "bob"), at[0], at[1])
+    store.session("middle", agent="cid").append("user", "m", timestamp=at[3])
+    assert middle.info().agents == ("ann", "bob", "cid")
+    assert (middle.info().first_at, middle.info().last_at) == (at[0], at[3])
+    low, high = middle.fork("low", at=1), middle.fork("high", at=3)
+    assert (low.info().agents, low.info().last_at) == (("ann",), at[0])
+    assert (high.info().agents, high.info().last_at) == (("ann", "bob", "cid"), at[3])
+    assert {info.session: info for info in store.sessions()} == {
+        chat.name: chat.info() for chat in (root, middle, low, high)
+    }
+    none = root.fork("none", at=0).info()
+    assert (none.agents, none.first_at, none.last_at) == ((), None, None)
+    root.erase(confirm=nf.CONFIRMED)
+    assert (low.info().agents, low.info().first_at, low.info().turns) == ((), None, 1)
+
+
+def test_a_key_of_an_inherited_turn_is_free_in_the_fork(chat: nf.Session) -> None:
+    chat.append("user", "x", key="k")
+    branch = chat.fork("branch", at=1)
+    assert branch.append("user", "another", key="k").seq == 1
+    assert branch.append("user", "another", key="k").seq == 1
+    assert "``key``" in (nf.Session.fork.__doc__ or ""), "and its docstring says so"
+
+
 def test_forks_at_the_edges(chat: nf.Session) -> None:
     filled(chat, 3)
     empty, whole = chat.fork("empty", at=0), chat.fork("whole", at=3)
