@@ -54,7 +54,8 @@ class Engine:
         self._loops: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _LoopChannel] = (
             weakref.WeakKeyDictionary()
         )
-        self._loops_lock = threading.Lock()
+        # The collector may drop a handle here, whose end wants the lock in the same thread.
+        self._loops_lock = threading.RLock()
 
     @property
     def inline(self) -> bool:
@@ -272,7 +273,7 @@ def _forget_in_child() -> None:
     _registry = threading.RLock()
     _openings.clear()
     for path, engine in list(_engines.items()):
-        engine._loops_lock = threading.Lock()
+        engine._loops_lock = threading.RLock()
         if not engine.usable:
             del _engines[path]
 

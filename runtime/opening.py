@@ -12,6 +12,7 @@ Invariants
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 import sys
@@ -103,11 +104,13 @@ class Attachment:
 
     def refresh(self, deadline: float | None = None) -> Endpoint:
         """Where the owners are now. Costs one system call while the host is the same; otherwise
-        finds the next host, or brings it up, until ``deadline`` (monotonic; default: ``wait``
-        seconds from now). Raises what ``attach`` raises, and StoreClosed."""
-        if deadline is None:
+        finds the next host, or brings it up, until ``deadline`` (monotonic; None or infinite:
+        ``wait`` seconds from now). Raises what ``attach`` raises, and StoreClosed."""
+        if deadline is None or deadline == math.inf:
+            # What is asked may take for ever; that there is nobody to ask must be said.
             deadline = time.monotonic() + self._wait_s
-        if not self._lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
+        left_s = min(deadline - time.monotonic(), threading.TIMEOUT_MAX)
+        if not self._lock.acquire(timeout=max(0.0, left_s)):
             raise _no_answer(self.path, self._endpoint)  # another thread still looks for the host
         try:
             self._check_open()

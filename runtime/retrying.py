@@ -7,6 +7,7 @@ said: ``Unavailable.outcome`` is "not_applied" only if no try can have reached a
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from neverforget.storage.errors import (
 )
 
 PAUSE_S_MIN, PAUSE_S_MAX = 0.001, 0.1
+REACH_S_MAX = 60.0  # so long a request without a deadline looks for an owner that is not there
 RETRIED = {"unavailable", "overloaded", "poisoned"}
 
 
@@ -38,6 +40,7 @@ class Retrying:
         self._monotonic = monotonic
         self._unknown = False
         self._tries = 0
+        self._unreached_since: float | None = None
 
     def lost(self, error: BaseException, *, sent: bool) -> float:
         """A connection failed; ``sent``: the request may have arrived. Seconds to pause before the
@@ -45,7 +48,14 @@ class Retrying:
         """
         self._unknown = self._unknown or sent
         pause_s = self._pause()
-        if self._monotonic() + pause_s >= self.deadline:
+        now, limit = self._monotonic(), self.deadline
+        if sent:
+            self._unreached_since = None
+        elif limit == math.inf:
+            if self._unreached_since is None:
+                self._unreached_since = now
+            limit = self._unreached_since + REACH_S_MAX
+        if now + pause_s >= limit:
             raise self.too_late(f"no answer within the deadline ({error})") from error
         return pause_s
 

@@ -23,7 +23,7 @@ from neverforget.runtime.async_channel import AsyncSocketChannel
 from neverforget.runtime.channel import SocketChannel
 from neverforget.runtime.config import Config
 from neverforget.runtime.operation import RequestIds
-from neverforget.runtime.retrying import Retrying
+from neverforget.runtime.retrying import REACH_S_MAX, Retrying
 from neverforget.storage.results import SessionView
 from tests.fakes import plain_host
 from tests.fakes.held_sync import HeldSyncFileSystem
@@ -131,6 +131,33 @@ def test_no_host_means_unavailable_and_says_what_to_do(short_path: Path) -> None
             store.session("chat").append("user", "x")
         assert caught.value.request_id is not None
         assert isinstance(caught.value, ConnectionError)
+
+
+def test_what_may_take_for_ever_does_not_look_for_a_host_for_ever(short_path: Path) -> None:
+    """Verifying has no deadline: where its host had gone, waiting for the lock of the search raised
+    OverflowError, and a search would never have ended."""
+    host = PlainHost(short_path / "store", Config(**SMALL))
+    with nf.open(short_path / "store", host="never", wait=SOON) as store:
+        store.session("chat").append("user", "x")
+        host.close()
+        with pytest.raises(nf.Unavailable, match="neverforget serve"):
+            store.backup(short_path / "copy")
+
+
+def test_an_owner_that_does_not_come_back_is_not_waited_for_without_end() -> None:
+    now = 100.0
+    tries = Retrying(append_request(RequestIds()), math.inf, lambda: now)
+    lost, waited = ConnectionRefusedError("nobody"), 0.0
+    while waited < REACH_S_MAX - 1:
+        tries.lost(lost, sent=False)
+        waited += 0.5
+        now += 0.5
+    tries.lost(lost, sent=True)  # it was there in between
+    now += 2 * REACH_S_MAX
+    tries.lost(lost, sent=False)
+    now += REACH_S_MAX
+    with pytest.raises(nf.Unavailable):
+        tries.lost(lost, sent=False)
 
 
 def test_forty_late_retries_under_one_key_make_one_turn(short_path: Path) -> None:
