@@ -50,6 +50,12 @@ class Oracle:
             case ["error", number, code]:
                 self.errors.append((int(number), code))
 
+    def forget_since(self, at_ns: int) -> None:
+        """What was acknowledged from then on is not a promise: the machine was already dead."""
+        for number in [n for n, at in self.acked_at_ns.items() if at >= at_ns]:
+            del self.acked_at_ns[number]
+            self.acked.pop(number, None)
+
     @property
     def last(self) -> int:
         return max(self.acked_at_ns, default=0)
