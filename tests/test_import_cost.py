@@ -13,8 +13,9 @@ HEAVY = ("ray", "faiss", "pyarrow", "numpy", "typer", "rich", "httpx", "pytest",
 
 
 def run(program: str, *arguments: str) -> str:
+    # -B: whether Python itself writes __pycache__ while it imports is its own affair.
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program, *arguments],
+        [sys.executable, "-B", "-W", "error", "-c", program, *arguments],
         capture_output=True,
         text=True,
         check=False,

@@ -10,6 +10,8 @@ import threading
 import time
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from neverforget.actors.frames import LENGTH, frame
 from neverforget.actors.messages import (
     PROTOCOL_VERSION,
@@ -67,8 +69,8 @@ class RudeOwner:
                 if isinstance(reply, bytes):
                     connection.sendall(reply)
                 else:
-                    reply.id = request.id
-                    connection.sendall(frame(reply))
+                    # A copy: the same reply may be on its way over another connection.
+                    connection.sendall(frame(replace(reply, id=request.id)))
 
     def close(self) -> None:
         with contextlib.suppress(OSError):
