@@ -34,6 +34,7 @@ Batch = tuple[Array, Array]  # ids int64 (n,), unit vectors float32 (n, dimensio
 _PIECE_BYTES = 1 << 20
 _COPY_ROWS = 8_192
 _TRAINING_ROWS_PER_LIST = 50  # 39 is the least FAISS wants; more does not raise recall
+_RANGE_MARGIN = 0.1  # of the range of each component, added at both ends
 _GROWN = 4  # retrained when there are so many times the vectors that it was trained for
 
 
@@ -254,6 +255,12 @@ def _trained(dimension: int, batches: Iterable[Batch], count: int) -> Any:
     lists = min(wanted, len(training))
     index = faiss.index_factory(dimension, f"IVF{lists},SQ8", faiss.METRIC_INNER_PRODUCT)
     index.cp.min_points_per_centroid = 1  # no warning on stderr for a small one
+    # Codes of the vectors themselves, over a range wider than the sample's: codes of what is left
+    # after the list's centre were cut off for every vector that lay farther out than the sample,
+    # such as those of a topic that came later, or of a sample with few vectors a list.
+    index.by_residual = False
+    index.sq.rangestat = faiss.ScalarQuantizer.RS_minmax
+    index.sq.rangestat_arg = _RANGE_MARGIN
     with one_thread():
         index.train(training)
     index.set_direct_map_type(faiss.DirectMap.Hashtable)

@@ -339,6 +339,22 @@ def test_an_ivf_that_has_outgrown_its_lists_is_trained_anew(rng: random.Random) 
     assert index.snapshot().search(vectors[0], 1, exact=True).ids.tolist() == [1_500]
 
 
+def test_vectors_farther_out_than_the_trained_ones_are_found(rng: random.Random) -> None:
+    """The codes covered what was left of a vector after its list's centre. In a sample with few
+    vectors a list that is next to nothing, every later vector was cut off to it, and one vector in
+    twenty no longer found itself.
+    """
+    index = VectorIndex(VectorBase.empty(DIMENSION), VectorBounds(flat_max=60))
+    numpy_rng = np.random.default_rng(rng.getrandbits(32))
+    vectors = numpy_rng.standard_normal((230, DIMENSION))
+    index.add(np.arange(61), vectors[:61])
+    lists = index.fold().lists
+    index.add(np.arange(61, 230), vectors[61:])
+    assert index.fold().lists == lists  # not trained anew
+    for key in range(230):
+        assert index.snapshot().search(vectors[key], 1, exact=True).ids.tolist() == [key]
+
+
 def test_a_query_leaves_the_threads_of_faiss_as_they_were() -> None:
     index = VectorIndex(VectorBase.empty(2))
     index.add([1], [[0, 1]])
