@@ -1,4 +1,4 @@
-"""Where the audited records stand: what hid, forked, erased, or was refused. 8 bytes each."""
+"""Where the audited records stand: what hid, forgot, erased, or was refused. 8 bytes each."""
 
 from __future__ import annotations
 
@@ -14,6 +14,11 @@ AUDITED = {
     int(Kind.FORK): "fork",
     int(Kind.ERASING): "erase",
     int(Kind.REFUSED): "forget-refused",
+    int(Kind.FORGOTTEN): "forget",
+    int(Kind.UNDONE): "undo-forget",
+    int(Kind.ARCHIVED): "archive",
+    int(Kind.UNARCHIVED): "unarchive",
+    int(Kind.PURGED): "purge",
 }
 
 

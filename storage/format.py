@@ -35,6 +35,18 @@ class Kind(IntEnum):
     ERASED = 9
     NOOP = 10
     REFUSED = 11
+    # Of the long-term tier, in a log of its own, which shares NOOP, ERASING, ERASED and REFUSED.
+    REMEMBERED = 12
+    REVISED = 13
+    TAGGED = 14
+    UNTAGGED = 15
+    RELATED = 16
+    UNRELATED = 17
+    FORGOTTEN = 18
+    UNDONE = 19
+    ARCHIVED = 20
+    UNARCHIVED = 21
+    PURGED = 22
 
 
 class RecordFlag(IntFlag):

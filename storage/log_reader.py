@@ -15,6 +15,7 @@ from neverforget.storage.record import Header, log_seed
 from neverforget.storage.results import Finding
 from neverforget.storage.segment import SEGMENT_HEADER_BYTES, Segment
 from neverforget.storage.segments import SegmentInfo, Segments
+from neverforget.storage.side_file import SideFile
 from neverforget.storage.side_files import SideFiles
 
 
@@ -73,6 +74,11 @@ class LogReader:
     def segments(self) -> list[SegmentInfo]:
         """In log order; the last one is the active one."""
         return self._segments.describe()
+
+    def segments_with_side_files(self) -> Iterator[tuple[Segment, SideFile | None]]:
+        """In log order, for whoever reads all headers; a side file may end before its segment."""
+        for segment in list(self._segments.all):
+            yield segment, self._sides.loaded(segment.base)
 
     @property
     def bytes_on_disk(self) -> int:

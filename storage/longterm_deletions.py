@@ -1,0 +1,140 @@
+"""Deleting from a long-term region, and what the audit says of it: the calls, with their promises.
+
+Every call takes ``confirm`` (the word "confirmed", checked here again; without it the refusal is
+put on record and ConfirmationRequired raised), ``by``, ``reason`` and ``request``. What deletes is
+on the disk before it takes effect; what undoes only stages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from neverforget.storage.longterm_auditing import LongTermAuditor
+from neverforget.storage.longterm_erasing import LongTermEraser
+from neverforget.storage.longterm_forgetting import Asked, Forgetter
+from neverforget.storage.longterm_reads import LongTermReads
+from neverforget.storage.longterm_results import (
+    DeletionReportData,
+    Forgotten,
+    LongTermErasure,
+    MemoryFilter,
+    Namespace,
+)
+from neverforget.storage.longterm_staging import Request, Staging
+from neverforget.storage.longterm_state import LongTermState
+from neverforget.storage.results import AuditView
+
+
+class LongTermDeletions:
+    """A part of ``LongTermRegion``."""
+
+    def __init__(
+        self,
+        state: LongTermState,
+        reads: LongTermReads,
+        staging: Staging,
+        random_bytes: Callable[[int], bytes],
+    ) -> None:
+        self._auditor = LongTermAuditor(state)
+        self._forgetter = Forgetter(state, reads, staging, self._auditor)
+        self._eraser = LongTermEraser(state, reads, staging, self._forgetter, random_bytes)
+
+    def forget(
+        self, memory_id: str, *, confirm: str | None, by: str, reason: str | None, request: Request
+    ) -> Forgotten:
+        """On the disk first, then in effect. See ``Forgetter``."""
+        return self._forgetter.forget(memory_id, Asked(confirm, by, reason, request))
+
+    def undo_forget(self, memory_id: str, *, by: str, request: Request) -> Forgotten:
+        """Stage; with everything that went with it."""
+        return self._forgetter.undo_forget(memory_id, by, request)
+
+    def archive(
+        self, memory_id: str, *, confirm: str | None, by: str, reason: str | None, request: Request
+    ) -> Forgotten:
+        return self._forgetter.archive(memory_id, Asked(confirm, by, reason, request))
+
+    def unarchive(self, memory_id: str, *, by: str, request: Request) -> Forgotten:
+        """Stage."""
+        return self._forgetter.unarchive(memory_id, by, request)
+
+    def forget_where(
+        self,
+        wanted: MemoryFilter,
+        *,
+        confirm: str | None,
+        by: str,
+        reason: str | None,
+        request: Request,
+        dry_run: bool = False,
+    ) -> Forgotten:
+        """All that match, archived ones too, whatever status the filter names; ``count`` is exact.
+        Raises InvalidArgument for a filter that filters nothing.
+        """
+        asked = Asked(confirm, by, reason, request)
+        return self._forgetter.forget_where(wanted, dry_run, asked)
+
+    def archive_where(
+        self,
+        wanted: MemoryFilter,
+        *,
+        confirm: str | None,
+        by: str,
+        reason: str | None,
+        request: Request,
+        dry_run: bool = False,
+    ) -> Forgotten:
+        """All active ones that match."""
+        asked = Asked(confirm, by, reason, request)
+        return self._forgetter.archive_where(wanted, dry_run, asked)
+
+    def purge(
+        self,
+        older_than: int | None,
+        *,
+        confirm: str | None,
+        by: str,
+        reason: str | None,
+        request: Request,
+        dry_run: bool = False,
+    ) -> Forgotten:
+        """What was forgotten before ``older_than`` is gone for good, its bytes too."""
+        return self._eraser.purge(older_than, dry_run, Asked(confirm, by, reason, request))
+
+    def erase(
+        self,
+        ids: Sequence[str],
+        *,
+        confirm: str | None,
+        by: str,
+        reason: str | None,
+        request: Request,
+    ) -> LongTermErasure:
+        """Gone at once, its bytes too, and what was derived only from it."""
+        return self._eraser.erase(ids, Asked(confirm, by, reason, request))
+
+    def erase_where(
+        self,
+        namespace: Namespace,
+        *,
+        confirm: str | None,
+        by: str,
+        reason: str | None,
+        request: Request,
+        dry_run: bool = False,
+    ) -> LongTermErasure:
+        return self._eraser.erase_where(namespace, dry_run, Asked(confirm, by, reason, request))
+
+    def refuse(self, operation: str, target: Mapping[str, Any], by: str, reason: str | None) -> int:
+        """Stage the entry of a refusal that a client made; the position that must be durable."""
+        return self._forgetter.refuse(operation, dict(target), by, reason)
+
+    # ---- the audit -------------------------------------------------------------------------------
+
+    def audit(self, **asked: Any) -> tuple[list[AuditView], bool]:
+        """See ``LongTermAuditor.audit``."""
+        return self._auditor.audit(**asked)
+
+    def deletion_report(self, start: int | None, stop: int | None) -> DeletionReportData:
+        return self._auditor.deletion_report(start, stop)

@@ -1,0 +1,312 @@
+"""The reading half of a long-term region. Nothing here changes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+import numpy as np
+
+from neverforget.storage.errors import Corrupt, InvalidArgument, NotFound
+from neverforget.storage.log_heads import heads_of
+from neverforget.storage.longterm_bodies import view_of
+from neverforget.storage.longterm_fields import (
+    Id,
+    M,
+    MemoryField,
+    any_id,
+    id_in,
+    id_text,
+    is_derived_type,
+    key_hash,
+)
+from neverforget.storage.longterm_filters import Where, matching, rows_where
+from neverforget.storage.longterm_results import (
+    STATUS_NAMES,
+    MemoryFilter,
+    MemoryPage,
+    MemoryView,
+    Namespace,
+    RelationView,
+    Status,
+    TurnPoint,
+)
+from neverforget.storage.longterm_state import CONTENT, LongTermState
+from neverforget.storage.memory_table import Array
+from neverforget.storage.record import Header
+from neverforget.storage.region_options import RegionOptions
+from neverforget.storage.window_parts import check_limit
+
+UNREADABLE = "unreadable"
+_LIMIT_MAX = 10_000
+DERIVED_FROM = "derived-from"
+
+
+class LongTermReads:
+    """Answers are bounded by ``limit`` and the options' ``reply_bytes_max``. A memory that is
+    forgotten is NotFound unless the caller says ``include_forgotten``; one that is gone always is.
+    """
+
+    def __init__(self, state: LongTermState, options: RegionOptions) -> None:
+        self._state = state
+        self._options = options
+
+    # ---- one memory ------------------------------------------------------------------------------
+
+    def get(self, memory_id: str, *, include_forgotten: bool = False) -> MemoryView:
+        """Raises NotFound, Corrupt."""
+        return self.view(self.row(memory_id, include_forgotten=include_forgotten))
+
+    def get_many(
+        self, ids: Sequence[str], *, include_forgotten: bool = False
+    ) -> list[MemoryView | None]:
+        """In the order asked, None for those that are not there. Raises Corrupt."""
+        found: list[MemoryView | None] = []
+        for memory_id in ids:
+            try:
+                found.append(self.get(memory_id, include_forgotten=include_forgotten))
+            except NotFound:
+                found.append(None)
+        return found
+
+    def by_key(self, namespace: Namespace, key: str) -> MemoryView:
+        """Raises NotFound, Corrupt."""
+        row = self.holder(namespace, key)
+        if row is None:
+            raise NotFound(f"no memory holds the key {key!r} in {'/'.join(namespace) or '()'}")
+        return self.view(row)
+
+    def row(self, memory_id: str, *, include_forgotten: bool = False) -> int:
+        """Raises NotFound."""
+        wanted = any_id(memory_id)
+        row = None if wanted is None else self._state.table.find(wanted)
+        if row is not None:
+            status = self._state.table.get(row, "status")
+            if status < Status.FORGOTTEN or (include_forgotten and status == Status.FORGOTTEN):
+                return row
+        raise NotFound(f"no memory {memory_id!r}")
+
+    def holder(self, namespace: Namespace, key: str) -> int | None:
+        """The row of the memory that holds a key: the body is asked, a hash only says where."""
+        table = self._state.table
+        code = table.namespaces.known(tuple(namespace))
+        for row in reversed(table.holders(key_hash(namespace, key))):
+            if table.get(row, "status") >= Status.FORGOTTEN or table.get(row, "namespace") != code:
+                continue
+            # Where its body is unreadable the key may well be its own: Corrupt, never "free".
+            _, body = self._state.bodies.read(table.get(row, "position"))
+            if body.get(M[MemoryField.KEY]) == key:
+                return row
+        return None
+
+    def view(self, row: int) -> MemoryView:
+        """Its current version, with the tags and status of now. Raises Corrupt."""
+        table = self._state.table
+        position = table.get(row, "position")
+        header, body = self._state.bodies.read(position)
+        return view_of(
+            header,
+            position,
+            body,
+            status=STATUS_NAMES.get(Status(table.get(row, "status")), "gone"),
+            born=table.get(row, "born"),
+            tags=table.tags.values[table.get(row, "tags")],
+        )
+
+    def view_or_mark(self, row: int) -> MemoryView:
+        """As ``view``, but a memory that cannot be read says so in its status."""
+        try:
+            return self.view(row)
+        except Corrupt:
+            return self._unreadable(row, self._state.table.get(row, "position"))
+
+    def _unreadable(self, row: int, position: int) -> MemoryView:
+        table = self._state.table
+        return MemoryView(
+            id_text(table.id(row)), "", None, table.types.values[table.get(row, "type")],
+            table.tags.values[table.get(row, "tags")], table.get(row, "importance"), 0.0, None,
+            table.agents.values[table.get(row, "agent")], None,
+            table.namespaces.values[table.get(row, "namespace")], {},
+            table.get(row, "created_at"), None, None, None, None, table.get(row, "version"),
+            UNREADABLE, position=position, born=table.get(row, "born"),
+        )  # fmt: skip
+
+    # ---- many ------------------------------------------------------------------------------------
+
+    def memories(
+        self,
+        wanted: MemoryFilter,
+        *,
+        after: int | None = None,
+        before: int | None = None,
+        newest: bool = False,
+        limit: int = 100,
+    ) -> MemoryPage:
+        """Oldest first, in the order they were first remembered. ``after``/``before``: a cursor of
+        another page, exclusive. ``before`` or ``newest``: the last ``limit`` of them.
+        """
+        check_limit(limit)
+        rows = self._between(matching(self._state, wanted), after, before)
+        backwards = newest or (before is not None and after is None)
+        where = None if not wanted.where else Where(wanted.where)
+        found: list[MemoryView] = []
+        n_bytes, more = 0, False
+        for row in rows_where(self._state, rows[::-1] if backwards else rows, where):
+            if len(found) == min(limit, _LIMIT_MAX) or n_bytes > self._options.reply_bytes_max:
+                more = True
+                break
+            found.append(self.view_or_mark(row))
+            n_bytes += 4 * len(found[-1].text) + 4 * len(found[-1].context or "")
+        if backwards:
+            found.reverse()
+        if not found:
+            return MemoryPage([], after, before, False)
+        return MemoryPage(found, found[-1].born, found[0].born, more)
+
+    def _between(self, rows: Array, after: int | None, before: int | None) -> Array:
+        born = self._state.table.column("born")[rows]
+        start, stop = 0, len(rows)
+        if after is not None:
+            start = int(born.searchsorted(np.uint64(after), "right"))
+        if before is not None:
+            stop = int(born.searchsorted(np.uint64(before), "left"))
+        return rows[start:stop]
+
+    def rows(self, wanted: MemoryFilter) -> Array:
+        """Every row that matches, ascending: for searches, and for what deletes by a filter."""
+        where = None if not wanted.where else Where(wanted.where)
+        found = matching(self._state, wanted)
+        if where is None:
+            return found
+        return np.fromiter(rows_where(self._state, found, where), np.int64)
+
+    def count(self, wanted: MemoryFilter) -> int:
+        return len(self.rows(wanted))
+
+    # ---- versions --------------------------------------------------------------------------------
+
+    def history(self, memory_id: str, *, include_forgotten: bool = False) -> list[MemoryView]:
+        """Every version, oldest first, each with the tags it had when it was written, the last one
+        with those of now. A version that cannot be read is marked; one that was erased is left out.
+        """
+        row = self.row(memory_id, include_forgotten=include_forgotten)
+        state = self._state
+        status = STATUS_NAMES[Status(state.table.get(row, "status"))]
+        born = state.table.get(row, "born")
+        current = state.table.get(row, "position")
+        found = []
+        for position in self.versions(row):
+            if position == current:
+                found.append(self.view_or_mark(row))
+            elif not state.is_erased_at(position):
+                try:
+                    header, body = state.bodies.read(position)
+                    found.append(view_of(header, position, body, status=status, born=born))
+                except Corrupt:
+                    found.append(self._unreadable(row, position))
+        return found
+
+    def version(self, row: int, version: int) -> tuple[Header, dict[int, object]]:
+        """The record of one version. Raises NotFound, Corrupt."""
+        for position in self.versions(row):
+            if self._state.is_erased_at(position):
+                continue
+            header, body = self._state.bodies.read(position)
+            if body.get(M[MemoryField.VERSION], 1) == version:
+                return header, body
+        raise NotFound(f"memory {id_text(self._state.table.id(row))} has no version {version}")
+
+    def versions(self, row: int) -> list[int]:
+        """Positions of its content records, oldest first."""
+        state = self._state
+        position = state.table.get(row, "position")
+        found = [position]
+        try:
+            while position != state.table.get(row, "born"):
+                _, body = state.bodies.read(position)
+                position = body[M[MemoryField.PREVIOUS]]
+                found.append(position)
+        except (Corrupt, KeyError):
+            return self._versions_by_headers(state.table.id(row))
+        return found[::-1]
+
+    def _versions_by_headers(self, wanted: Id) -> list[int]:
+        """A link of the chain is lost: every header is asked."""
+        found: list[int] = []
+        for heads, positions in heads_of(self._state.log, self._state.log_seed):
+            mine = (heads["session_id"] == np.uint64(wanted.high)) & np.isin(heads["kind"], CONTENT)
+            found += positions[mine].tolist()
+        return [p for p in found if id_in(self._state.log.header(p)) == wanted]
+
+    # ---- relations -------------------------------------------------------------------------------
+
+    def relations(
+        self,
+        memory_id: str,
+        *,
+        kind: str | None = None,
+        direction: str = "both",
+        limit: int = _LIMIT_MAX,
+    ) -> list[RelationView]:
+        """From it ("out"), to it ("in"), or both, in the order they were made; those whose other
+        end is forgotten are not seen.
+        """
+        if direction not in ("out", "in", "both"):
+            raise InvalidArgument(f'direction {direction!r}: "out", "in" or "both"')
+        row = self.row(memory_id)
+        numbers = self._state.relations.of(
+            row, outgoing=direction != "in", incoming=direction != "out"
+        )
+        return list(islice(self._seen(numbers, kind), limit))
+
+    def relations_of_turns(self, turns: TurnPoint) -> list[RelationView]:
+        """Relations that end at exactly these turns."""
+        return list(self._seen(self._state.relations.at_turns(turns), None))
+
+    def provenance(self, memory_id: str) -> list[TurnPoint]:
+        """The turns it came from."""
+        outgoing = self.relations(memory_id, direction="out")
+        return [r.target for r in outgoing if isinstance(r.target, TurnPoint)]
+
+    def _seen(self, numbers: Array, kind: str | None) -> Iterator[RelationView]:
+        state, table = self._state, self._state.relations
+        code = None if kind is None else table.kinds.known(kind)
+        if kind is not None and code is None:
+            return
+        status = state.table.column("status")
+        columns = [table.column(n)[numbers].tolist() for n in ("source", "target", "kind")]
+        weights = table.column("weight")[numbers].tolist()
+        for source, target, kind_code, weight in zip(*columns, weights):
+            if code is not None and kind_code != code:
+                continue
+            if status[source] >= Status.FORGOTTEN:
+                continue
+            end: str | TurnPoint
+            if target < 0:
+                end = table.turn(target)
+            elif status[target] >= Status.FORGOTTEN:
+                continue
+            else:
+                end = id_text(state.table.id(target))
+            source_id = id_text(state.table.id(source))
+            yield RelationView(source_id, end, table.kinds.values[kind_code], weight)
+
+    # ---- chunks ----------------------------------------------------------------------------------
+
+    def chunks(self, memory_id: str) -> list[MemoryView]:
+        """Its chunks in the order of the text, then its summary. None while it is not chunked."""
+        row = self.row(memory_id)
+        status = self._state.table.column("status")
+        children = self._state.table.children(row)
+        views = [self.view_or_mark(r) for r in children[status[children] < Status.FORGOTTEN]]
+        return sorted(views, key=lambda v: (v.span is None, v.span or (0, 0), v.born))
+
+    def original(self, chunk_id: str) -> MemoryView:
+        """Of a chunk or summary; any other memory is its own."""
+        row = self.row(chunk_id)
+        original = self._state.original_of(row)
+        return self.view(row if original is None else original)
+
+    def is_derived(self, row: int) -> bool:
+        table = self._state.table
+        return is_derived_type(table.types.values[table.get(row, "type")])

@@ -1,0 +1,94 @@
+"""Staging one atomic batch of long-term records, and knowing a request that was staged before.
+
+The first record of a batch keeps a digest of what was asked. The same request id with the same
+digest gets the original answer; with another it is a Conflict, never success.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, NamedTuple
+
+from neverforget.storage.batch import stage_batch
+from neverforget.storage.content import encode_body
+from neverforget.storage.control import Body
+from neverforget.storage.errors import NotFound
+from neverforget.storage.format import Kind
+from neverforget.storage.longterm_fields import Id, M, MemoryField, encode_memory_record
+from neverforget.storage.longterm_state import LongTermState
+from neverforget.storage.record import Header, read_header
+from neverforget.storage.repeats import Repeated, find_request, other_use
+
+Request = tuple[int, int]
+
+
+class Planned(NamedTuple):
+    kind: Kind
+    about: Id
+    body: Body
+
+
+class Staged(NamedTuple):
+    """``records``: (position, header, body) of each planned one. ``end`` must be durable."""
+
+    records: list[tuple[int, Header, Body]]
+    end: int
+
+
+def request_digest(operation: str, arguments: Any) -> bytes:
+    """Of plain values (text, numbers, lists, maps)."""
+    asked = encode_body({0: operation, 1: arguments})
+    return hashlib.blake2b(asked, digest_size=8).digest()
+
+
+class Staging:
+    """Owned by the region's thread."""
+
+    def __init__(self, state: LongTermState) -> None:
+        self._state = state
+
+    def repeated(self, request: Request, digest: bytes) -> Repeated | None:
+        """What was answered to this request before. Raises Conflict, NotFound, Corrupt."""
+        repeated = find_request(self._state, *request)
+        if repeated is None:
+            return None
+        position, _ = repeated.records[0]
+        if self._state.is_erased_at(position):
+            raise NotFound("what this request stored was erased since")
+        _, body = self._state.control(position)
+        if body.get(M[MemoryField.REQUEST]) != digest:
+            raise other_use(*request)
+        return repeated
+
+    def stage(self, planned: list[Planned], request: Request, digest: bytes) -> Staged:
+        """Stage all of them as one batch, then let them count. Raises InvalidArgument, OutOfSpace,
+        Poisoned; nothing has changed then.
+        """
+        staged = self.stage_only(planned, request, digest)
+        self.let_count(staged)
+        return staged
+
+    def stage_only(self, planned: list[Planned], request: Request, digest: bytes) -> Staged:
+        """As ``stage``, but without any effect in memory, for what must be durable first."""
+        state = self._state
+        if request[0]:
+            first = planned[0]
+            planned[0] = first._replace(body=first.body | {M[MemoryField.REQUEST]: digest})
+        now = state.clock.now_us()
+        buffer = bytearray()
+        places = []
+        for kind, about, body in planned:
+            places.append((len(buffer), about.high, about.middle))
+            buffer += encode_memory_record(kind, about, body, timestamp_us=now, request=request)
+        position = stage_batch(state.log, buffer, places)
+        if request[0]:
+            state.requests.note(*request, position)
+        records = [
+            (position + offset, read_header(buffer, offset), plan.body)
+            for (offset, _, _), plan in zip(places, planned)
+        ]
+        return Staged(records, position + len(buffer))
+
+    def let_count(self, staged: Staged) -> None:
+        for position, header, body in staged.records:
+            self._state.apply(header, position, body)

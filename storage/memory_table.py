@@ -1,0 +1,186 @@
+"""What is known of every memory without its texts: numpy columns that grow, one row a memory.
+
+About 120 bytes a memory, whatever it says: the texts are read from the log at ``position`` (or from
+a generation made of it). Namespaces, types, agents and sets of tags are kept once and stand as
+codes. A row is never taken away while the region is open, so a row number is good for a session of
+work; ``born`` (the position of the memory's first record) is good for ever and rises with the row.
+
+One thread changes it. Others may read columns taken with ``column``: a column is never moved under
+them, growth makes a new one.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from neverforget.storage.longterm_fields import Id
+from neverforget.storage.longterm_results import Namespace, Status
+from neverforget.storage.row_index import RowIndex
+
+Array = NDArray[Any]
+Code = TypeVar("Code")
+
+NEVER = -(2**63)  # no occurred_at; valid since ever
+FOR_EVER = 2**63 - 1  # valid for ever
+NO_ROW = 0xFFFFFFFF
+
+COLUMNS: dict[str, type[np.generic]] = {
+    "high": np.uint64,  # the id, in the three parts that headers hold
+    "middle": np.uint32,
+    "low": np.uint32,
+    "born": np.uint64,  # position of its first record
+    "position": np.uint64,  # of the record of its current version
+    "version": np.uint32,
+    "status": np.uint8,
+    "before": np.uint8,  # status that forgetting took away
+    "readable": np.bool_,  # its current record passed its checksum
+    "has_context": np.bool_,
+    "created_at": np.int64,
+    "occurred_at": np.int64,
+    "valid_from": np.int64,
+    "valid_to": np.int64,
+    "importance": np.float32,
+    "type": np.uint32,
+    "namespace": np.uint32,
+    "agent": np.uint32,  # code 0: none
+    "tags": np.uint32,  # code of the whole set
+    "key": np.uint64,  # hash of namespace and key, 0: none
+    "forgotten_in": np.uint64,  # position of the FORGOTTEN record
+    "original": np.uint32,  # row of the memory this is a chunk or summary of, NO_ROW: none
+}
+_FIRST_ROWS = 256
+
+
+class Interned(Generic[Code]):
+    """Values kept once, and their codes: 0, 1, 2, …"""
+
+    def __init__(self, *values: Code) -> None:
+        self.values: list[Code] = list(values)
+        self._codes = {value: code for code, value in enumerate(values)}
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def code(self, value: Code) -> int:
+        found = self._codes.get(value)
+        if found is None:
+            found = self._codes[value] = len(self.values)
+            self.values.append(value)
+        return found
+
+    def known(self, value: Code) -> int | None:
+        return self._codes.get(value)
+
+
+class MemoryTable:
+    def __init__(self) -> None:
+        self.count = 0
+        self._columns: dict[str, Array] = {
+            name: np.zeros(_FIRST_ROWS, kind) for name, kind in COLUMNS.items()
+        }
+        self._by_id = RowIndex()
+        self._by_key = RowIndex()
+        self.types: Interned[str] = Interned("")
+        self.namespaces: Interned[Namespace] = Interned(())
+        self.agents: Interned[str | None] = Interned(None)
+        self.tags: Interned[tuple[str, ...]] = Interned(())
+
+    # ---- reading ---------------------------------------------------------------------------------
+
+    def column(self, name: str) -> Array:
+        return self._columns[name][: self.count]
+
+    def get(self, row: int, name: str) -> Any:
+        return self._columns[name][row].item()
+
+    def id(self, row: int) -> Id:
+        columns = self._columns
+        return Id(
+            columns["high"][row].item(), columns["middle"][row].item(), columns["low"][row].item()
+        )
+
+    def find(self, wanted: Id) -> int | None:
+        for row in self._by_id.find(wanted.high):
+            if self.id(row) == wanted:
+                return row
+        return None
+
+    def find_many(self, ids: list[Id]) -> Array:
+        """The rows of those that are known, in the order of ``ids``."""
+        found = [row for wanted in ids if (row := self.find(wanted)) is not None]
+        return np.array(found, np.int64)
+
+    def holders(self, key: int) -> list[int]:
+        """Rows that bear this key's hash, oldest first, whatever their status."""
+        return self._by_key.find(key)
+
+    def children(self, row: int) -> Array:
+        """Rows of its chunks and summaries."""
+        return np.flatnonzero(self.column("original") == row)
+
+    def row_born_at(self, born: int) -> int | None:
+        column = self.column("born")
+        row = int(column.searchsorted(np.uint64(born)))
+        return row if row < len(column) and int(column[row]) == born else None
+
+    # ---- changing --------------------------------------------------------------------------------
+
+    def add(self, wanted: Id, **values: Any) -> int:
+        row = self.count
+        if row == len(self._columns["high"]):
+            self._grow(row + 1)
+        columns = self._columns
+        columns["high"][row], columns["middle"][row], columns["low"][row] = wanted
+        columns["original"][row] = NO_ROW
+        for name, value in values.items():
+            columns[name][row] = value
+        self.count = row + 1
+        self._by_id.add(wanted.high, row)
+        key = values.get("key")
+        if key:
+            self._by_key.add(key, row)
+        return row
+
+    def enter_key(self, row: int, key: int) -> None:
+        self._columns["key"][row] = key
+        self._by_key.add(key, row)
+
+    def extend(self, columns: dict[str, Array]) -> None:
+        """Many rows at once, in log order, all columns given."""
+        more = len(columns["high"])
+        start, stop = self.count, self.count + more
+        if stop > len(self._columns["high"]):
+            self._grow(stop)
+        for name, column in self._columns.items():
+            column[start:stop] = columns[name]
+        self.count = stop
+        rows = np.arange(start, stop, dtype=np.uint32)
+        self._by_id.extend(self._columns["high"][start:stop], rows)
+        keys = self._columns["key"][start:stop]
+        self._by_key.extend(keys[keys != 0], rows[keys != 0])
+
+    def set(self, row: Any, **values: Any) -> None:
+        """``row``: one, or an array of them."""
+        for name, value in values.items():
+            self._columns[name][row] = value
+
+    def _grow(self, rows: int) -> None:
+        capacity = max(rows, len(self._columns["high"]) * 2)
+        for name, column in self._columns.items():
+            grown = np.zeros(capacity, column.dtype)
+            grown[: self.count] = column[: self.count]
+            self._columns[name] = grown
+
+    # ---- as a whole ------------------------------------------------------------------------------
+
+    def alive(self) -> Array:
+        """Which rows are not gone."""
+        found: Array = self.column("status") != Status.GONE
+        return found
+
+    @property
+    def bytes(self) -> int:
+        return sum(column.nbytes for column in self._columns.values())
