@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from neverforget.runtime.store_path import is_refusal, named_directory, typed_errors
 from neverforget.storage.errors import (
     ConfirmationRequired,
     InvalidArgument,
@@ -120,13 +121,14 @@ def store_path(store: str) -> Path:
         )
     if not store:
         raise InvalidArgument("STORE is empty; give the path of a store")
-    return Path(store)
+    return named_directory(store)
 
 
 def store_exists(path: Path) -> bool:
     from neverforget.runtime.store_directory import exists
 
-    return exists(path)
+    with typed_errors(path):
+        return exists(path)
 
 
 @contextmanager
@@ -149,7 +151,8 @@ def is_hosted(path: Path) -> bool:
     """A process that others can attach to has the store."""
     from neverforget.runtime.endpoint import read_endpoint
 
-    endpoint = read_endpoint(path)
+    with typed_errors(path):
+        endpoint = read_endpoint(path)
     return endpoint is not None and endpoint.alive and endpoint.kind != "inline"
 
 
@@ -166,9 +169,9 @@ def open_store(path: Path, *, agent: str | None = None, wait: float = WAIT_S) ->
             if hosted:
                 return nf.open(path, host="never", wait=max(left, RETRY_S), agent=agent)
             return nf.open(path, inline=True, agent=agent)
-        except (StoreLocked, Unavailable):
+        except (StoreLocked, Unavailable) as error:
             # Between two hosts, or while another command has it inline: the next look may tell
             # otherwise.
-            if left <= 0:
+            if left <= 0 or is_refusal(error):
                 raise
             time.sleep(min(RETRY_S, left))

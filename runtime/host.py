@@ -35,6 +35,7 @@ from neverforget.runtime.endpoint import (
 from neverforget.runtime.process_environment import prepare_for_ray
 from neverforget.runtime.start_report import StartReport
 from neverforget.runtime.store_directory import StoreDirectory, make_directory, prepare
+from neverforget.runtime.store_path import real_path, typed_errors
 from neverforget.runtime.watchdog import HealthOptions, Owner, Watchdog
 from neverforget.storage.directory_lock import DirectoryLock, boot_id, this_process
 from neverforget.storage.filesystem import LocalFileSystem
@@ -103,12 +104,14 @@ class Host:
         needed it for ``linger_s`` (None), or its Ray or its directory is lost. Raises StoreLocked,
         what ``prepare`` raises, and Unavailable when Ray or the owners do not start.
         """
-        make_directory(path, create=create)
-        lock = DirectoryLock.acquire(path, role=role)
+        with typed_errors(path):
+            make_directory(path, create=create)
+            lock = DirectoryLock.acquire(path, role=role)
         cluster: Cluster | None = None
         host: Host | None = None
         try:
-            store = prepare(LocalFileSystem(), path, asked, create=create, store_id=store_id)
+            with typed_errors(path):
+                store = prepare(LocalFileSystem(), path, asked, create=create, store_id=store_id)
             cluster = _cluster(store, role)
             host = cls(store, lock, cluster, linger_s=linger_s, on_end=on_end, health=health)
             host._come_up()
@@ -224,9 +227,8 @@ def serve(
     report = StartReport.from_environment()
     end = _End()
     try:
-        real = Path(os.path.realpath(path))
         host = Host.start(
-            real,
+            real_path(path),
             config or Config(),
             role="serve",
             linger_s=linger,

@@ -27,9 +27,11 @@ from neverforget.runtime.config import Config
 from neverforget.runtime.endpoint import Endpoint, read_endpoint
 from neverforget.runtime.hosting import Hosting, hosting_of, share_hosting
 from neverforget.runtime.start_host import is_held, pause, start_host
+from neverforget.runtime.store_path import refusal
 from neverforget.storage.directory_lock import process_state, this_process
 from neverforget.storage.errors import (
     InvalidArgument,
+    NeverforgetError,
     StoreClosed,
     StoreLocked,
     Unavailable,
@@ -179,11 +181,9 @@ class Attachment:
             try:
                 start_host(self.path, self._config.named, deadline, create=self._create)
             except OSError as error:
-                if isinstance(error, Unavailable):
+                if isinstance(error, NeverforgetError):
                     raise
-                raise Unavailable(
-                    f"no host can be started for {self.path}: {error}", outcome="not_applied"
-                ) from error
+                raise refusal(self.path, error) from error
 
     def _check_open(self) -> None:
         if self.closed:

@@ -9,7 +9,7 @@ from neverforget.runtime.config import Config
 from neverforget.runtime.reaching import Wanted
 from neverforget.runtime.scope import Scope
 from neverforget.runtime.store import Store
-from neverforget.runtime.store_core import real_path
+from neverforget.runtime.store_path import real_path
 from neverforget.storage.clock import Clock, SystemClock
 
 SEGMENT_BYTES = 64 * 1024
