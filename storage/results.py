@@ -99,8 +99,8 @@ class AuditView(Struct, array_like=True):
 
 class Finding(Struct, array_like=True):
     """One thing verify() or recovery found. ``kind``: corrupt_body, corrupt_header, torn_tail,
-    bad_side_file, missing_segment, index_mismatch, unfinished_erasure. ``severity``: "error" (bytes
-    lost) or "repaired".
+    bad_side_file, missing_segment, index_mismatch, unfinished_erasure, bad_manifest,
+    bad_derived_file. ``severity``: "error" (bytes lost) or "repaired".
     """
 
     kind: str

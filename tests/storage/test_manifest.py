@@ -4,11 +4,13 @@ swap is whole whenever the process or the machine dies.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
+from crc32c import crc32c
 
 from neverforget.storage.atomic_file import read_checked, write_checked
 from neverforget.storage.errors import Corrupt, NotFound, UnsupportedFormat
@@ -231,3 +233,31 @@ def test_a_sealed_file_that_fails_leaves_the_old_one(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError):
         write_sealed(FS, path, fails)
     assert path.read_bytes() == b"old" and [p.name for p in tmp_path.iterdir()] == ["one"]
+
+
+def test_golden_bytes_of_a_manifest(tmp_path: Path) -> None:
+    seal = Seal(size=5, crc32c=7, sha256="ab")
+    part = Part(
+        role="rows",
+        name=part_name("rows", 3),
+        start=64,
+        stop=128,
+        seal=seal,
+        details={"file_id": "0123456789abcdef"},
+    )
+    publish(FS, tmp_path, Manifest(log_id=5, number=3, watermark=256, parts=(part,)))
+    assert (tmp_path / MANIFEST_FILE).read_bytes() == (
+        b'{"log_id":5,"number":3,"watermark":256,"parts":[{"role":"rows",'
+        b'"name":"rows-0000000000000003.arrow","start":64,"stop":128,'
+        b'"seal":{"size":5,"crc32c":7,"sha256":"ab"},"details":{"file_id":"0123456789abcdef"}}],'
+        b'"version":1}\ncrc32c 5ce975bf\n'
+    )
+
+
+def test_the_digests_of_a_seal_are_those_of_the_file(tmp_path: Path) -> None:
+    """Small and large writes, gathered or not, make the same bytes and the same digests."""
+    pieces = [bytes([n % 251]) * n for n in (1, 5, 70_000, 3, 1 << 20, 2, (3 << 20) + 17, 0, 9)]
+    seal = write_sealed(FS, tmp_path / "one", lambda sink: [sink.write(p) for p in pieces])
+    whole = b"".join(pieces)
+    assert (tmp_path / "one").read_bytes() == whole
+    assert seal == Seal(len(whole), crc32c(whole), hashlib.sha256(whole).hexdigest())
