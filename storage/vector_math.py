@@ -51,7 +51,9 @@ def unit_vectors(vectors: Any, dimension: int) -> Array:
 
 
 def sorted_ids(ids: Any) -> Array:
-    """int64, ascending, each once."""
+    """int64, ascending, each once; of an array, a sequence, or any other iterable of integers."""
+    if not isinstance(ids, np.ndarray):
+        ids = list(ids)
     given: Array = np.asarray(ids, dtype=np.int64).ravel()
     if len(given) > 1 and not (given[1:] > given[:-1]).all():
         given = np.unique(given)

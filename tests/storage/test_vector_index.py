@@ -210,7 +210,7 @@ def test_a_filter_finds_all_it_leaves_and_nothing_else(
         allowed = set(rng.sample(every, max(1, int(share * count))))
         query = unit(clustered(rng, 1)[0])
         expected = model.best(query, 10, allowed)
-        found = index.snapshot().search(query, 10, allowed=list(allowed)).ids.tolist()
+        found = index.snapshot().search(query, 10, allowed=allowed).ids.tolist()
         assert len(found) == len(expected) and set(found) <= allowed & model.vectors.keys()
         agreed.append(overlap(found, expected))
         everything = index.snapshot().search(query, count * 2, allowed=list(allowed)).ids.tolist()
