@@ -87,8 +87,9 @@ class Sink:
 def write_sealed(fs: FileSystem, path: Path, produce: Callable[[Sink], object]) -> Seal:
     """Make ``path`` of what ``produce`` writes. It survives power loss when this returns.
 
-    When it raises, whatever stood at ``path`` stands there unchanged: OutOfSpace when the disk is
-    full, OSError for other faults of it, and everything that ``produce`` raises.
+    When it raises, whatever stood at ``path`` stands there unchanged (after a failed sync of the
+    directory, the new file may): OutOfSpace when the disk is full, OSError for other faults of it,
+    and everything that ``produce`` raises.
     """
     temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
     if fs.exists(temporary):

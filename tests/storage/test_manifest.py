@@ -4,13 +4,11 @@ swap is whole whenever the process or the machine dies.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
-from crc32c import crc32c
 
 from neverforget.storage.atomic_file import read_checked, write_checked
 from neverforget.storage.errors import Corrupt, NotFound, UnsupportedFormat
@@ -27,7 +25,7 @@ from neverforget.storage.manifest import (
     publish,
     read_manifest,
 )
-from neverforget.storage.sealed_file import Seal, write_sealed
+from neverforget.storage.sealed_file import Seal
 from tests.fakes.crash_filesystem import ROOT, CrashFileSystem, Killed
 from tests.storage.derived_store import LOG_ID, DerivedStore, check, vector
 
@@ -223,18 +221,6 @@ def test_a_device_that_lies_about_syncs_loses_the_generation() -> None:
     assert lost
 
 
-def test_a_sealed_file_that_fails_leaves_the_old_one(tmp_path: Path) -> None:
-    path = tmp_path / "one"
-    write_sealed(FS, path, lambda sink: sink.write(b"old"))
-
-    def fails(sink: object) -> None:
-        raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        write_sealed(FS, path, fails)
-    assert path.read_bytes() == b"old" and [p.name for p in tmp_path.iterdir()] == ["one"]
-
-
 def test_golden_bytes_of_a_manifest(tmp_path: Path) -> None:
     seal = Seal(size=5, crc32c=7, sha256="ab")
     part = Part(
@@ -252,12 +238,3 @@ def test_golden_bytes_of_a_manifest(tmp_path: Path) -> None:
         b'"seal":{"size":5,"crc32c":7,"sha256":"ab"},"details":{"file_id":"0123456789abcdef"}}],'
         b'"version":1}\ncrc32c 5ce975bf\n'
     )
-
-
-def test_the_digests_of_a_seal_are_those_of_the_file(tmp_path: Path) -> None:
-    """Small and large writes, gathered or not, make the same bytes and the same digests."""
-    pieces = [bytes([n % 251]) * n for n in (1, 5, 70_000, 3, 1 << 20, 2, (3 << 20) + 17, 0, 9)]
-    seal = write_sealed(FS, tmp_path / "one", lambda sink: [sink.write(p) for p in pieces])
-    whole = b"".join(pieces)
-    assert (tmp_path / "one").read_bytes() == whole
-    assert seal == Seal(len(whole), crc32c(whole), hashlib.sha256(whole).hexdigest())
