@@ -23,15 +23,14 @@ import numpy as np
 from neverforget.storage.clock import Clock, SystemClock
 from neverforget.storage.directory_lock import DirectoryLock, ProcessId, Role
 from neverforget.storage.filesystem import FileSystem
-from neverforget.storage.format import Kind
 from neverforget.storage.free_memory import give_back_free_memory
 from neverforget.storage.identity import check_identity, longterm_identity
 from neverforget.storage.log_owner import LogOwner
 from neverforget.storage.longterm_bodies import BodySource
 from neverforget.storage.longterm_deletions import LongTermDeletions
 from neverforget.storage.longterm_deriving import Deriver
-from neverforget.storage.longterm_fields import M, MemoryField
 from neverforget.storage.longterm_reads import LongTermReads
+from neverforget.storage.longterm_relating import Relater
 from neverforget.storage.longterm_remembering import Rememberer
 from neverforget.storage.longterm_results import (
     Changes,
@@ -47,7 +46,7 @@ from neverforget.storage.longterm_results import (
 )
 from neverforget.storage.longterm_revising import Reviser
 from neverforget.storage.longterm_snapshot import Snapshot
-from neverforget.storage.longterm_staging import Planned, Request, Staging
+from neverforget.storage.longterm_staging import Request, Staging
 from neverforget.storage.longterm_state import LongTermState
 from neverforget.storage.longterm_verification import LongTermVerification
 from neverforget.storage.recovery import Recovered
@@ -73,6 +72,7 @@ class LongTermRegion(LongTermReads, LongTermDeletions, LogOwner):
         LongTermDeletions.__init__(self, state, self, staging, random_bytes)
         self._rememberer = Rememberer(state, self, staging)
         self._reviser = Reviser(state, self, staging)
+        self._relater = Relater(state, self, staging)
         self._deriver = Deriver(state, self, staging)
         self._recovery_us = 0
         self._torn_bytes = 0
@@ -239,22 +239,14 @@ class LongTermRegion(LongTermReads, LongTermDeletions, LogOwner):
         """Stage; the position that must be durable. There is one relation of a kind between two
         ends: another weight replaces the first.
         """
-        row = self.row(source)
         relation = NewRelation(target, kind, weight)
-        planned = self._rememberer.plan_relation(self._state.table.id(row), relation, set())
-        return self._reviser.relate(planned, by, request)
+        return self._relater.relate(source, relation, by, request)
 
     def unrelate(
         self, source: str, target: str | TurnPoint, kind: str, *, by: str, request: Request
     ) -> int:
         """Stage; the position that must be durable. Raises NotFound."""
-        row = self.row(source)
-        body = {
-            M[MemoryField.TARGET]: self._rememberer.target_of(target, set()),
-            M[MemoryField.RELATION]: kind,
-        }
-        planned = Planned(Kind.UNRELATED, self._state.table.id(row), body)
-        return self._reviser.unrelate(planned, by, request)
+        return self._relater.unrelate(source, target, kind, by, request)
 
     # ---- the whole of it -------------------------------------------------------------------------
 

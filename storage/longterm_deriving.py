@@ -66,7 +66,7 @@ class Deriver:
         state, table = self._state, self._state.table
         digest = request_digest("derive", [original, version, to_builtins(parts), by])
         repeated = self._staging.repeated(request, digest)
-        row = self._reads.row(original)
+        row = self._reads.row(original, include_forgotten=repeated is not None)
         if self._reads.is_derived(row):
             raise InvalidArgument(f"{original} is itself made from another memory")
         current = table.get(row, "version")

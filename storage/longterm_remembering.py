@@ -11,29 +11,25 @@ from dataclasses import dataclass, field
 from msgspec import to_builtins
 
 from neverforget.storage.control import Body
-from neverforget.storage.errors import Conflict, InvalidArgument, NotFound
+from neverforget.storage.errors import Conflict, InvalidArgument
 from neverforget.storage.format import Kind
 from neverforget.storage.longterm_bodies import view_of
-from neverforget.storage.longterm_checks import check_name, check_new, check_turns, check_weight
+from neverforget.storage.longterm_checks import check_new
 from neverforget.storage.longterm_content import body_of_new, said_in
 from neverforget.storage.longterm_fields import (
     Id,
     M,
     MemoryField,
-    any_id,
     id_in,
-    packed_id,
     parse_id,
 )
 from neverforget.storage.longterm_reads import LongTermReads
+from neverforget.storage.longterm_relating import plan_relation
 from neverforget.storage.longterm_results import (
     MemoryView,
     Namespace,
     NewMemory,
-    NewRelation,
     Remembered,
-    Status,
-    TurnPoint,
 )
 from neverforget.storage.longterm_revising import revised_body
 from neverforget.storage.longterm_staging import Planned, Request, Staging, request_digest
@@ -118,7 +114,7 @@ class Rememberer:
             batch.answers.append((source, True))
             batch.keys[tuple(new.namespace), new.key or ""] = (source, body)
         for relation in new.related_to:
-            batch.planned.append(self.plan_relation(source, relation, batch.ids))
+            batch.planned.append(plan_relation(self._state, source, relation, batch.ids))
 
     def _holder(self, batch: _Batch, namespace: Namespace, key: str) -> tuple[Id, Body] | None:
         twin = batch.keys.get((namespace, key))
@@ -140,31 +136,6 @@ class Rememberer:
         row = self._state.table.find(held)
         table = self._state.table
         return row is not None and asked == set(table.tags.values[table.get(row, "tags")])
-
-    def plan_relation(self, source: Id, relation: NewRelation, batch: set[Id]) -> Planned:
-        """Raises InvalidArgument, NotFound for a target that is not there, nor in this batch."""
-        check_name(relation.kind, "kind")
-        check_weight(relation.weight)
-        target = self.target_of(relation.target, batch)
-        if target == packed_id(source):
-            raise InvalidArgument("a memory cannot be related to itself")
-        body: Body = {
-            M[MemoryField.TARGET]: target,
-            M[MemoryField.RELATION]: relation.kind,
-            M[MemoryField.WEIGHT]: float(relation.weight),
-        }
-        return Planned(Kind.RELATED, source, body)
-
-    def target_of(self, target: str | TurnPoint, batch: set[Id]) -> bytes | list[object]:
-        if isinstance(target, TurnPoint):
-            check_turns(target)
-            return [list(target.namespace), target.session, target.first, target.last]
-        wanted = any_id(target)
-        row = None if wanted is None else self._state.table.find(wanted)
-        there = row is not None and self._state.table.get(row, "status") < Status.FORGOTTEN
-        if wanted is None or not (there or wanted in batch):
-            raise NotFound(f"no memory {target!r} to relate to")
-        return packed_id(wanted)
 
     # ---- answering -------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""What is said of a memory later: new versions, tags, relations. Each is one staged batch.
+"""What is said of a memory later: new versions and tags. Each is one staged batch.
 
 A version is a whole record that names the one before it; nothing is changed in place. A revision
 retires the chunks and the summary of the version before, in the same record.
@@ -7,12 +7,11 @@ retires the chunks and the summary of the version before, in the same record.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from msgspec import to_builtins
 
 from neverforget.storage.control import Body
-from neverforget.storage.errors import Conflict, InvalidArgument, NotFound
+from neverforget.storage.errors import Conflict, InvalidArgument
 from neverforget.storage.format import Kind
 from neverforget.storage.longterm_bodies import view_of
 from neverforget.storage.longterm_checks import check_tags, unique
@@ -155,9 +154,10 @@ class Reviser:
         kind = Kind.TAGGED if given else Kind.UNTAGGED
         digest = request_digest(kind.name, [memory_id, list(tags), by])
         repeated = self._staging.repeated(request, digest)
-        row = self._row(memory_id)
         if repeated is not None:
+            row = self._reads.row(memory_id, include_forgotten=True)
             return self._reads.view(row), repeated.end
+        row = self._row(memory_id)
         table = self._state.table
         held = table.tags.values[table.get(row, "tags")]
         changing = [t for t in unique(tags) if (t in held) is not given]
@@ -166,29 +166,3 @@ class Reviser:
         body: Body = {M[MemoryField.TAGS]: changing, M[MemoryField.BY]: by}
         staged = self._staging.stage([Planned(kind, table.id(row), body)], request, digest)
         return self._reads.view(row), staged.end
-
-    # ---- relations -------------------------------------------------------------------------------
-
-    def relate(self, planned: Planned, by: str, request: Request) -> int:
-        """``planned``: a RELATED record that was checked."""
-        asked: list[Any] = [list(planned.about), planned.body, by]
-        digest = request_digest("relate", asked)
-        repeated = self._staging.repeated(request, digest)
-        if repeated is not None:
-            return repeated.end
-        planned = planned._replace(body=planned.body | {M[MemoryField.BY]: by})
-        return self._staging.stage([planned], request, digest).end
-
-    def unrelate(self, planned: Planned, by: str, request: Request) -> int:
-        """``planned``: the UNRELATED record. Raises NotFound when there is no such relation."""
-        digest = request_digest("unrelate", [list(planned.about), planned.body, by])
-        repeated = self._staging.repeated(request, digest)
-        if repeated is not None:
-            return repeated.end
-        source = self._state.table.find(planned.about)
-        assert source is not None
-        target, kind = self._state.target_in(planned.body), planned.body[M[MemoryField.RELATION]]
-        if self._state.relations.find(source, target, kind) is None:
-            raise NotFound(f"there is no such relation of kind {kind!r}")
-        planned = planned._replace(body=planned.body | {M[MemoryField.BY]: by})
-        return self._staging.stage([planned], request, digest).end
