@@ -135,8 +135,8 @@ class TextDisk:
         if self._poisoned is not None:
             raise Poisoned(f"{self.directory} failed before ({self._poisoned}); rebuild it")
         begun = msgspec.structs.replace(self.state, phase="committing")
-        write_state(self._fs, self.directory, begun)
         try:
+            write_state(self._fs, self.directory, begun)
             added = self._commit(documents, removed, heap_bytes)
             state = msgspec.structs.replace(
                 self.state,
