@@ -1,7 +1,8 @@
 """The command line: ``neverforget COMMAND STORE …``.
 
 Exit codes: 0 done, 1 findings or failure, 2 usage, 3 not found, 4 locked or unavailable, 5
-confirmation required, 130 interrupted. Data goes to standard output, everything else to standard
+confirmation required, 130 interrupted, 141 (as SIGPIPE's) when whoever read the output went away.
+Data goes to standard output, everything else to standard
 error; errors are one sentence with the remedy. Nothing heavy is imported before a command needs it.
 """
 
@@ -17,8 +18,8 @@ from typing import Annotated
 import typer
 
 from neverforget.runtime import cli_conversation, cli_demo, cli_operation, cli_transfer
-from neverforget.runtime.cli_render import errors, printable
-from neverforget.runtime.cli_store import FAILED, INTERRUPTED, exit_code
+from neverforget.runtime.cli_render import ReaderGone, errors, printable
+from neverforget.runtime.cli_store import FAILED, INTERRUPTED, READER_GONE, exit_code
 from neverforget.storage.errors import NeverforgetError
 
 TRACEBACK = "--traceback"
@@ -71,11 +72,10 @@ def run(arguments: Sequence[str]) -> int:
         return leave.code if isinstance(leave.code, int) else 0 if leave.code is None else FAILED
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:
-        # Whoever read our output has seen enough (`| head`). Python would complain once more on
-        # exit.
+    except ReaderGone:
+        # What is still buffered goes nowhere, or Python would complain on exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FAILED
+        return READER_GONE
     except Exception as error:
         if TRACEBACK in arguments:
             raise

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections.abc import Iterable, Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import msgspec
 import typer
 
+from neverforget.runtime.cli_follow import follow_session, host_watched
 from neverforget.runtime.cli_render import (
     columns,
     console,
@@ -28,18 +27,16 @@ from neverforget.runtime.cli_store import (
     NamespaceOption,
     StoreArgument,
     command,
-    is_hosted,
     opened,
     store_path,
 )
 from neverforget.runtime.turn_json import parse_timestamp, turn_line, turn_object
-from neverforget.storage.errors import InvalidArgument, NotFound, StoreLocked, Unavailable
+from neverforget.storage.errors import InvalidArgument, NotFound
 
 if TYPE_CHECKING:
+    from neverforget.runtime.config import SyncLevel
     from neverforget.runtime.session import Session
     from neverforget.runtime.values import Turn
-
-HOST_POLL_S = 0.25
 
 SessionArgument = Annotated[str, typer.Argument(metavar="SESSION", help="Name of the session.")]
 FullOption = Annotated[bool, typer.Option("--full", help="Show long content to its end.")]
@@ -55,7 +52,7 @@ def register(app: typer.Typer) -> None:
 
 SESSIONS_EXAMPLES = """
 neverforget sessions ./memory
-neverforget sessions ./memory -n acme --prefix dm/ --json
+neverforget sessions ./memory -N acme --prefix dm/ --json
 """
 
 
@@ -63,7 +60,7 @@ def list_sessions(
     store: StoreArgument,
     namespace: NamespaceOption = None,
     prefix: Annotated[str | None, typer.Option(help="Only names that begin with this.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 100,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many.")] = 100,
     after: Annotated[str | None, typer.Option(metavar="CURSOR", help="Go on from here.")] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -154,7 +151,7 @@ def append(
             metadata=details,
             timestamp=None if timestamp is None else _time_argument(timestamp),
             expect_seq=expect_seq,
-            sync=sync,
+            sync=cast("SyncLevel | None", sync),  # append refuses other words
         )
     if as_json:
         write_stdout(turn_line(turn))
@@ -164,7 +161,7 @@ def append(
 
 TAIL_EXAMPLES = """
 neverforget tail ./memory support
-neverforget tail ./memory support --turns 200 --json | jq .content
+neverforget tail ./memory support -n 200 --json | jq .content
 neverforget tail -f ./memory support
 """
 
@@ -173,7 +170,7 @@ def tail(
     store: StoreArgument,
     session: SessionArgument,
     namespace: NamespaceOption = None,
-    turns: Annotated[int, typer.Option("--turns", "-t", min=0, help="How many.")] = 20,
+    turns: Annotated[int, typer.Option("--turns", "-n", min=0, help="How many.")] = 20,
     max_tokens: Annotated[int | None, typer.Option(min=0, help="No more tokens than this.")] = None,
     role: Annotated[
         list[str] | None, typer.Option(help="Only this role; may be given several times.")
@@ -190,42 +187,20 @@ def tail(
     where = tuple(namespace or ())
     with opened(store) as opened_store:
         chat = opened_store.session(session, namespace=where)
-        end = _length(chat, or_fail=not follow)
+        end = _length(chat, where, or_fail=not follow)
         if turns:
             recent = chat.tail(turns, max_tokens=max_tokens, roles=role, include_hidden=hidden)
             _print_turns(recent, full=full, as_json=as_json)
     if follow:
-        news = _follow(store_path(store), where, session, after=end - 1)
+        news = follow_session(store_path(store), where, session, after=end - 1)
         wanted = (turn for turn in news if not role or turn.role in role)
-        _print_turns(wanted, full=full, as_json=as_json)
-
-
-def _follow(path: Path, where: tuple[str, ...], session: str, *, after: int) -> Iterator[Turn]:
-    """New turns for ever, whichever process hosts the store. Never inline: that would lock out
-    everybody who could append."""
-    import neverforget as nf
-
-    told = False
-    while True:
-        try:
-            if is_hosted(path):
-                with nf.open(path, host="never") as store:
-                    told = False
-                    chat = store.session(session, namespace=where)
-                    for turn in chat.follow(after=after):
-                        after = turn.seq
-                        yield turn
-        except (Unavailable, StoreLocked):
-            pass  # the host went away, or somebody has the store for himself: look again
-        if not told:
-            errors().print("nobody hosts this store now; waiting for a host", style="bright_black")
-            told = True
-        time.sleep(HOST_POLL_S)
+        with host_watched(store_path(store)):
+            _print_turns(wanted, full=full, as_json=as_json)
 
 
 PAGE_EXAMPLES = """
 neverforget page ./memory support                     (from the beginning)
-neverforget page ./memory support --after 99 --limit 20
+neverforget page ./memory support --after 99 -n 20
 neverforget page ./memory support --newest --json
 """
 
@@ -241,20 +216,21 @@ def page(
         str | None, typer.Option(metavar="SEQ", help="The turns just before this one.")
     ] = None,
     newest: Annotated[bool, typer.Option("--newest", help="Begin at the end.")] = False,
-    limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 50,
+    turns: Annotated[int, typer.Option("--turns", "-n", min=1, help="At most so many.")] = 50,
     hidden: HiddenOption = False,
     full: FullOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Show one page of a session."""
+    where = tuple(namespace or ())
     with opened(store) as opened_store:
-        chat = opened_store.session(session, namespace=tuple(namespace or ()))
-        _length(chat)
+        chat = opened_store.session(session, namespace=where)
+        _length(chat, where)
         found = chat.page(
             after=_cursor(after),
             before=_cursor(before),
             newest=newest,
-            limit=limit,
+            limit=turns,
             include_hidden=hidden,
         )
     if as_json:
@@ -285,12 +261,14 @@ def _print_turns(turns: Iterable[Turn] | Iterator[Turn], *, full: bool, as_json:
         out.print(turn_view(turn, full=full, wrap=out.is_terminal))
 
 
-def _length(chat: Session, *, or_fail: bool = True) -> int:
+def _length(chat: Session, where: tuple[str, ...], *, or_fail: bool = True) -> int:
     """Turns of the session; NotFound where nobody has ever appended to it."""
     turns = chat.info().turns
     if not turns and or_fail:
+        namespace = f"in namespace {place(where)}" if where else "outside all namespaces"
         raise NotFound(
-            f"there is no session {chat.name!r} here; `neverforget sessions` lists those that are"
+            f"there is no session {chat.name!r} {namespace}; `neverforget sessions` lists all that "
+            "there are"
         )
     return turns
 

@@ -56,13 +56,23 @@ def _escaped(found: re.Match[str]) -> str:
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
+class ReaderGone(Exception):
+    """Whoever read what we print has seen enough (`| head`). No OSError: click has an exit code of
+    its own for a broken pipe."""
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        raise ReaderGone
+
+
 def console() -> Console:
     """Standard output. Not a terminal: no colour, and lines as long as they are."""
-    return Console(file=sys.stdout, highlight=False, soft_wrap=not sys.stdout.isatty())
+    return _Console(file=sys.stdout, highlight=False, soft_wrap=not sys.stdout.isatty())
 
 
 def errors() -> Console:
-    return Console(stderr=True, highlight=False, soft_wrap=True)
+    return _Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 def print_json(value: Any, out: TextIO | None = None) -> None:

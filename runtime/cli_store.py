@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from neverforget.runtime.cli_render import ReaderGone
 from neverforget.runtime.store_path import is_refusal, named_directory, typed_errors
 from neverforget.storage.errors import (
     ConfirmationRequired,
@@ -36,6 +38,7 @@ WAIT_S = 5.0
 RETRY_S = 0.05
 
 DONE, FAILED, USAGE, NOT_FOUND, LOCKED, UNCONFIRMED, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
+READER_GONE = 141
 
 StoreArgument = Annotated[
     str,
@@ -49,9 +52,9 @@ NamespaceOption = Annotated[
     list[str] | None,
     typer.Option(
         "--namespace",
-        "-n",
+        "-N",
         metavar="NAME",
-        help="Namespace, one element each time: -n acme -n alice.",
+        help="Namespace, one element each time: -N acme -N alice.",
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print data for a program to read.")]
@@ -79,7 +82,8 @@ def exit_code(error: NeverforgetError) -> int:
 
 
 class StoreFirst(TyperCommand):
-    """A command whose first argument may come from the environment although others follow it.
+    """A command whose first argument may come from the environment although others follow it. It
+    ends with ReaderGone when nobody reads what it prints.
 
     Arguments are filled from the left, so one too few would otherwise make the session's name the
     store.
@@ -92,6 +96,14 @@ class StoreFirst(TyperCommand):
         if store and takes_store and self._positional(args) == wanted - 1:
             args = [store, *args]
         return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError as error:
+            raise ReaderGone from error
+        return result
 
     def _positional(self, args: Sequence[str]) -> int:
         """How many of ``args`` are neither options nor their values."""

@@ -32,7 +32,7 @@ def register(app: typer.Typer) -> None:
 
 IMPORT_EXAMPLES = """
 neverforget import ./memory conversations.json      (a ChatGPT data export, also as its zip)
-neverforget import ./memory turns.jsonl -n acme
+neverforget import ./memory turns.jsonl -N acme
 zcat turns.jsonl.gz | neverforget import ./memory - --format jsonl
 neverforget import ./memory turns.jsonl --dry-run
 """
@@ -66,6 +66,8 @@ def import_(
                 report = load(opened_store, file, progress=update, **arguments)
     if as_json:
         print_json({**msgspec.to_builtins(report), "ok": report.ok})
+    elif not (report.turns or report.contentless or report.problem_count):
+        errors().print(f"{file}: nothing in it", markup=False)
     else:
         rows = {
             "format": report.format,

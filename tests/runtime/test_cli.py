@@ -118,7 +118,7 @@ def test_sessions_are_listed_for_people_and_programs(cli: Cli, memory: Path) -> 
     found = cli("sessions", memory, "--json").json
     assert {item["session"]: item["turns"] for item in found["items"]} == {"support": 4, "other": 1}
     assert found["has_more"] is False
-    only = cli("sessions", memory, "-n", "acme", "--json").json
+    only = cli("sessions", memory, "-N", "acme", "--json").json
     assert [item["session"] for item in only["items"]] == ["other"]
 
 
@@ -148,17 +148,35 @@ def test_a_tail_for_a_program_is_lines_of_turns_and_nothing_else(cli: Cli, memor
 
 
 def test_pages_go_on_from_where_the_last_one_ended(cli: Cli, memory: Path) -> None:
-    first = cli("page", memory, "support", "--limit", "3", "--json").json
+    first = cli("page", memory, "support", "-n", "3", "--json").json
     assert [turn["seq"] for turn in first["items"]] == [0, 1, 2]
     assert first["has_more"]
     for after in (first["next"], "2"):
         rest = cli("page", memory, "support", "--after", after, "--json").json
         assert [turn["seq"] for turn in rest["items"]] == [3]
-    newest = cli("page", memory, "support", "--newest", "--limit", "1")
+    newest = cli("page", memory, "support", "--newest", "--turns", "1")
     assert "a new one" in newest.out
     assert "--before 3" in newest.err
-    foreign = cli("page", memory, "other", "-n", "acme", "-n", "x", "--after", first["next"])
+    foreign = cli("page", memory, "other", "-N", "acme", "-N", "x", "--after", first["next"])
     assert foreign.code == 2
+
+
+@pytest.mark.parametrize("command", ["tail", "page", "sessions"])
+def test_n_is_a_number_wherever_something_is_counted(cli: Cli, memory: Path, command: str) -> None:
+    """`tail STORE support -n 10` looked in the namespace "10"."""
+    named = () if command == "sessions" else ("support",)
+    ran = cli(command, memory, *named, "-n", "1", "--json")
+    found = [json.loads(line) for line in ran.out.splitlines()]
+    assert len(found if command == "tail" else found[0]["items"]) == 1
+    assert cli(command, memory, *named, "-n", "acme").code == 2
+
+
+def test_what_is_missing_is_named_with_its_namespace(cli: Cli, memory: Path) -> None:
+    for command in ("tail", "page"):
+        assert "'other' outside all namespaces" in cli(command, memory, "other").err
+        there = cli(command, memory, "support", "-N", "acme", "-N", "x")
+        assert there.code == 3
+        assert "'support' in namespace acme / x" in there.err
 
 
 def test_text_from_a_conversation_cannot_command_the_terminal(cli: Cli, memory: Path) -> None:
@@ -202,7 +220,7 @@ def test_append_takes_json_and_times(cli: Cli, memory: Path) -> None:
     turn = cli(
         "append", memory, "s", "tool_result", '{"ok": [1, null]}', "--content-json",
         "--call-id", "c", "--metadata", '{"a": 1}', "--timestamp", "2026-03-02T09:04:00+01:00",
-        "-n", "acme", "--json",
+        "-N", "acme", "--json",
     ).json  # fmt: skip
     assert turn["content"] == {"ok": [1, None]}
     assert turn["timestamp"] == "2026-03-02T08:04:00Z"
@@ -223,9 +241,9 @@ def test_the_store_may_come_from_the_environment(
 ) -> None:
     monkeypatch.setenv(STORE_VARIABLE, str(memory))
     assert cli("append", "support", "user", "hi", "--name", "Ann").code == 0
-    assert "hi" in cli("tail", "support", "-t", "1").out
+    assert "hi" in cli("tail", "support", "-n", "1").out
     assert "hi" in cli("tail", memory, "support", "--turns=1").out
-    assert cli("tail", "-t", "1", "--", "support").code == 0
+    assert cli("tail", "-n", "1", "--", "support").code == 0
     assert cli("sessions", "--json").code == 0
     assert cli("sessions", memory, "--json").code == 0
 
@@ -260,6 +278,15 @@ def test_import_reports_what_it_could_not_read_and_goes_on(
         json.loads(line)["content"]
         for line in cli("tail", memory, "turns", "--json").out.splitlines()
     ] == ["a", "b"]
+
+
+def test_a_file_with_nothing_in_it_is_told(cli: Cli, memory: Path, tmp_path: Path) -> None:
+    """It was said to be of the format "auto"."""
+    path = tmp_path / "empty.jsonl"
+    path.write_text("")
+    ran = cli("import", memory, path)
+    assert (ran.code, ran.out, ran.err) == (0, "", f"{path}: nothing in it\n")
+    assert cli("import", memory, path, "--json").json["turns"] == 0
 
 
 def test_a_dry_run_makes_no_store(cli: Cli, tmp_path: Path) -> None:
@@ -344,16 +371,24 @@ def test_a_fault_of_our_own_is_one_sentence_unless_a_traceback_is_asked_for(
         cli("--traceback", "sessions", memory)
 
 
-def test_a_reader_that_has_seen_enough_ends_the_command_quietly(memory: Path) -> None:
-    """As in `neverforget export … | head -1`."""
+@pytest.mark.parametrize(
+    "command",
+    [["export"], ["tail", "long", "-n", "2000"], ["tail", "long", "-n", "2000", "--json"]],
+    ids=["export", "tail", "tail --json"],
+)
+def test_a_reader_that_has_seen_enough_ends_the_command_quietly(
+    memory: Path, command: list[str]
+) -> None:
+    """As in `neverforget export … | head -1`: nothing failed, so not with 1, which click and rich
+    each make of a broken pipe. 141 is what a shell calls the end by SIGPIPE."""
     with nf.open(memory, inline=True) as store:
         chat = store.session("long")
         chat.append_many([{"role": "user", "content": "x" * 1000} for _ in range(2000)])
-    command = [sys.executable, "-m", "neverforget", "export", str(memory)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    line = [sys.executable, "-m", "neverforget", command[0], str(memory), *command[1:]]
+    process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout is not None and process.stderr is not None
     process.stdout.readline()
     process.stdout.close()
     assert process.stderr.read() == b""
     process.stderr.close()
-    process.wait(timeout=60)
+    assert process.wait(timeout=60) == 141

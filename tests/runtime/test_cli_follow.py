@@ -1,0 +1,42 @@
+"""``tail -f`` goes on over hosts that come and go, and says so."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import neverforget as nf
+from tests.fakes import plain_host
+
+
+def test_a_follower_says_at_once_that_its_host_is_gone_and_goes_on_with_the_next(
+    short_path: Path,
+) -> None:
+    """After a `kill -9` of the host it said nothing for most of a minute."""
+    path = short_path / "store"
+    first = plain_host.spawn(path)
+    with nf.open(path, host="never") as store:
+        store.session("chat").append("user", "one")
+    tail = subprocess.Popen(
+        [sys.executable, "-m", "neverforget", "tail", "-f", str(path), "chat", "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert tail.stdout is not None and tail.stderr is not None
+    with tail:
+        assert json.loads(tail.stdout.readline())["content"] == "one"
+        first.kill()
+        plain_host.end(first)
+        assert "nobody hosts this store now; waiting" in tail.stderr.readline()
+        second = plain_host.spawn(path)
+        with nf.open(path, host="never") as store:
+            store.session("chat").append("user", "two")
+        assert json.loads(tail.stdout.readline())["content"] == "two"
+        plain_host.end(second)
+        assert "nobody hosts this store now; waiting" in tail.stderr.readline()
+        tail.send_signal(signal.SIGINT)
+        assert tail.wait(timeout=60) == 130
