@@ -161,3 +161,17 @@ def test_a_read_only_disk_is_a_state_not_a_crash(disks: Disks, tmp_path: Path) -
         disk.remount("rw")
         until(lambda: owner.turn() == "serving", "the owner to try again")
         owner.check(oracle)
+
+
+@pytest.mark.root
+def test_a_store_on_a_disk_that_is_mounted_read_only_is_unavailable(disks: Disks) -> None:
+    """It was a bare OSError; the remedy is to mount it otherwise."""
+    disk = disks.tmpfs(8 * MIB)
+    path = disk.root / "store"
+    nf.open(path, inline=True, partitions=1).close()
+    disk.remount("ro")
+    for place in (path, disk.root / "another"):
+        with pytest.raises(nf.Unavailable, match="mount it writable"):
+            nf.open(place, inline=True)
+    disk.remount("rw")
+    nf.open(path, inline=True).close()

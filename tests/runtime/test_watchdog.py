@@ -1,0 +1,58 @@
+"""What a host's watchdog says and does, over owners without Ray."""
+
+from __future__ import annotations
+
+import logging
+import queue
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from neverforget.actors.region_life import PartitionSpec
+from neverforget.runtime.watchdog import HealthOptions, Owner, Watchdog
+from neverforget.storage.directory_lock import DirectoryLock
+from tests.fakes.plain_host import PlainHost
+
+
+def watched(host: PlainHost) -> Owner:
+    spec = PartitionSpec(
+        directory=str(host.store.region(0)),
+        store_id=host.store.store_id,
+        partition=0,
+        role="application",
+        socket=host.endpoint.sockets[0],
+    )
+    handle: Any = SimpleNamespace(name="p0")
+    return Owner(spec, handle)
+
+
+def test_a_change_of_state_is_logged_with_its_reason_if_it_has_one(
+    host: PlainHost, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The line of an owner that was well again ended in "p0 is serving: "."""
+    owner = watched(host)
+    cluster: Any = SimpleNamespace(lost=lambda: None)
+    dog = Watchdog([owner], cluster, lambda why: None)
+    dog.check(owner)
+    assert owner.welcome is not None and owner.welcome.state == "serving"
+    with caplog.at_level(logging.INFO, "neverforget.runtime.watchdog"):
+        owner.welcome = replace(owner.welcome, state="recovering")
+        dog.check(owner)
+    assert [record.getMessage() for record in caplog.records] == ["p0 is serving"]
+
+
+def test_a_host_whose_directory_is_gone_is_told_so_once(tmp_path: Path) -> None:
+    (tmp_path / "store").mkdir()
+    lock = DirectoryLock.acquire(tmp_path / "store", role="serve")
+    lost: queue.Queue[str] = queue.Queue()
+    cluster: Any = SimpleNamespace(lost=lambda: None)
+    dog = Watchdog([], cluster, lost.put, HealthOptions(interval_s=0.01), lock.displaced)
+    dog.start()
+    (tmp_path / "store").rename(tmp_path / "elsewhere")
+    assert "is gone" in lost.get(timeout=30)
+    dog.stop()
+    assert lost.empty()
+    lock.release()
