@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import neverforget as nf
 from tests.faults.conftest import Disks
 from tests.faults.disks import MIB, NbdDisk, ThinDisk, run, until
 from tests.faults.oracle import Appender, Oracle, Owner, create_region
