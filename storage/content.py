@@ -12,6 +12,7 @@ import cbor2
 
 from neverforget.storage.errors import Corrupt, InvalidArgument
 from neverforget.storage.format import SURROGATE_TAG, BodyField
+from neverforget.storage.type_names import a_type
 
 # cbor2 reads back 400 nested containers; the body's own map is one of them, the metadata's or
 # content's are the rest.
@@ -76,7 +77,7 @@ def _containers(root: Any, where: str) -> Any:
 def _key(key: Any, path: str) -> str:
     if isinstance(key, str):
         return str.__str__(key)
-    raise InvalidArgument(f"{path} has the key {key!r}, a {type(key).__name__}; keys must be text")
+    raise InvalidArgument(f"{path} has the key {key!r}, {a_type(key)}; keys must be text")
 
 
 def _scalar_subclass(value: Any, path: str) -> Any:
@@ -91,7 +92,7 @@ def _scalar_subclass(value: Any, path: str) -> Any:
     if isinstance(value, float):
         return float.__float__(value)
     raise InvalidArgument(
-        f"{path} is a {type(value).__name__}; content is text, bytes, numbers, "
+        f"{path} is {a_type(value)}; content is text, bytes, numbers, "
         "booleans, None, lists, and dicts with text keys"
     )
 

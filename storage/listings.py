@@ -28,7 +28,7 @@ class Listings:
         self._options = options
 
     def info(self, namespace: tuple[str, ...], name: str, before: int | None = None) -> SessionView:
-        """An unknown session: zeros and None; nothing is made. ``before``: see ``messages.Info``."""
+        """See ``messages.Info``. An unknown session: zeros and None; nothing is made."""
         session = self._state.index.find(namespace, name)[0]
         if session is None:
             return SessionView(namespace, name, False, [], 0, 0, None, None, 0, 0, None)

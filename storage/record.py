@@ -39,6 +39,7 @@ from neverforget.storage.format import (
     RoleCode,
     stride,
 )
+from neverforget.storage.type_names import a_type
 
 Buffer = bytes | bytearray | memoryview
 
@@ -191,14 +192,12 @@ def encode_control(
 def _text(value: object, where: str) -> str:
     if isinstance(value, str):
         return str.__str__(value)
-    raise InvalidArgument(f"{where} is a {type(value).__name__}; pass text")
+    raise InvalidArgument(f"{where} is {a_type(value)}; pass text")
 
 
 def _metadata(metadata: object) -> Any:
     if not isinstance(metadata, Mapping):
-        raise InvalidArgument(
-            f"metadata is a {type(metadata).__name__}; pass a dict with text keys"
-        )
+        raise InvalidArgument(f"metadata is {a_type(metadata)}; pass a dict with text keys")
     return plain_content(dict(metadata), "metadata")
 
 
