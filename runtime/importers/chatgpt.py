@@ -148,7 +148,7 @@ def _turn(name: str, message: Any, place: Place) -> SourceTurn:
         "content": _content(message.get("content")),
         "key": message["id"] if isinstance(message.get("id"), str) else name,
     }
-    if isinstance(author.get("name"), str):
+    if isinstance(author.get("name"), str) and author["name"]:
         fields["name"] = author["name"]
     if (at := _time(message.get("create_time"))) is not None:
         fields["timestamp"] = at

@@ -69,7 +69,7 @@ def _fields(turn: Any) -> dict[str, Any]:
     fields = {
         "role": "user",
         "content": turn["text"],
-        "name": turn["speaker"],
+        "name": turn["speaker"] or None,
         "key": turn["dia_id"],
     }
     metadata = {

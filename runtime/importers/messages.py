@@ -42,6 +42,9 @@ KNOWN = frozenset(
     }
     | {"key", "metadata", "token_count", "tool_call_id", *TIMESTAMP_FIELDS, *CALL_FIELDS}
 )
+# Of a turn whose content is gone: a role of its writer's own went with it. The turn is imported all
+# the same, or those behind it would move up.
+LOST_ROLE = "unknown"
 STATES = ("ok", "hidden", "erased", "unreadable")
 # Items of the responses API: type -> role. A "message" item has a role of its own.
 ITEM_ROLES = {
@@ -120,12 +123,14 @@ def message_turn(line: Mapping[str, Any], number: int, session: str) -> SourceTu
         except ValueError as error:
             raise Malformed(str(error)) from None
     fields = _item(line) if "role" not in line else dict(line)
-    role = fields.get("role")
-    if not isinstance(role, str) or not role:
-        raise Malformed("role must be text" if "role" in fields else "there is no role")
     state = fields.get("state", "ok")
     if state not in STATES:
         raise Malformed(f"state must be one of {', '.join(STATES)}")
+    role = fields.get("role")
+    if not role and state in ("erased", "unreadable"):
+        role = LOST_ROLE
+    if not isinstance(role, str) or not role:
+        raise Malformed("role must be text" if "role" in fields else "there is no role")
     name = text_or_none(fields, "session")
     seq = fields.get("seq")
     if seq is not None and (not isinstance(seq, int) or isinstance(seq, bool) or seq < 0):
@@ -144,14 +149,14 @@ def message_turn(line: Mapping[str, Any], number: int, session: str) -> SourceTu
 def _arguments(fields: Mapping[str, Any], role: str) -> dict[str, Any]:
     made: dict[str, Any] = {"role": role, "content": _content(fields)}
     for argument in ("name", "key"):
-        if (text := text_or_none(fields, argument)) is not None:
+        if text := text_or_none(fields, argument):  # an empty one says nothing
             made[argument] = text
     call_id = (
         text_or_none(fields, "call_id")
         or text_or_none(fields, "tool_call_id")
         or _only_call(fields)
     )
-    if call_id is not None:
+    if call_id:
         made["call_id"] = call_id
     count = fields.get("token_count")
     if count is not None:

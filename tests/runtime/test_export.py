@@ -215,6 +215,26 @@ def test_erased_turns_say_so_and_keep_their_place(tmp_path: Path) -> None:
         assert chat.get(1).state == "erased"
 
 
+def test_an_erased_turn_of_a_role_of_its_own_is_imported_at_its_place(
+    old: nf.Store, new: nf.Store, tmp_path: Path
+) -> None:
+    """Its role went with its body, the import refused it, and all behind it moved up by one."""
+    chat = old.session("s")
+    for n in range(3):
+        chat.append("a role of its own", n)
+    chat.erase([1], confirm=nf.CONFIRMED)
+    export(old, tmp_path / "all.jsonl")
+    report = import_file(new, tmp_path / "all.jsonl")
+    assert (report.appended, report.refused, report.contentless) == (3, 0, 1)
+    turns = new.session("s")[:]
+    assert [(turn.role, turn.content) for turn in turns] == [
+        ("a role of its own", 0),
+        ("unknown", None),
+        ("a role of its own", 2),
+    ]
+    assert import_file(new, tmp_path / "all.jsonl").existing == 3
+
+
 def test_a_fork_is_exported_as_it_reads(tmp_path: Path) -> None:
     with (
         nf.open(tmp_path / "old", inline=True) as old,
