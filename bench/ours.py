@@ -62,7 +62,7 @@ class Append:
 
     def __init__(self, store: nf.Store, *, sync: str, session: str = "chat") -> None:
         self.name = f"append, sync={sync}"
-        self._sync = sync
+        self._sync: Any = sync  # a word of a command line
         self._chat = store.session(session)
 
     def append(self) -> None:

@@ -8,12 +8,16 @@ from enum import Enum
 from typing import Any, Final, Literal
 
 from neverforget.actors.messages import SYNC_DISK, SYNC_PROCESS
+from neverforget.runtime.config import SyncLevel, not_yet
 from neverforget.runtime.scope import checked_text
+from neverforget.runtime.values import Turn
 from neverforget.storage.errors import InvalidArgument
 from neverforget.storage.format import SEQ_MAX
+from neverforget.storage.type_names import a_type
 
 LIMIT_MAX = 1_000_000
 SYNC_CODES = {"disk": SYNC_DISK, "process": SYNC_PROCESS}
+_REPR_CHARACTERS_MAX = 60
 
 
 class Raise(Enum):
@@ -37,12 +41,20 @@ def whole(value: Any, what: str, low: int, high: int) -> int:
         try:
             value = operator.index(value)
         except TypeError:
-            raise InvalidArgument(
-                f"{what} is {value!r}, a {type(value).__name__}; pass a whole number"
-            ) from None
+            raise InvalidArgument(f"{what} is {_shown(value)}; pass a whole number") from None
     if not low <= value <= high:
         raise InvalidArgument(f"{what} is {value:,}; it must be from {low:,} to {high:,}")
     return int(value)
+
+
+def _shown(value: Any) -> str:
+    """What was given in place of a number. A whole turn is no help in a message."""
+    if isinstance(value, Turn):
+        return f"turn {value.seq} itself, a Turn; pass turn.seq"
+    text = repr(value)
+    if len(text) > _REPR_CHARACTERS_MAX:
+        return a_type(value)
+    return text if value is None else f"{text}, {a_type(value)}"
 
 
 def checked_limit(limit: Any) -> int:
@@ -55,12 +67,14 @@ def checked_seq(seq: Any, what: str = "seq", low: int = 0) -> int:
     return whole(seq, what, low, SEQ_MAX)
 
 
-def sync_code(sync: str | None, default: str) -> int:
+def sync_code(sync: SyncLevel | None, default: SyncLevel) -> int:
     """The wire's word for a sync level. None: the handle's own."""
     try:
         return SYNC_CODES[default if sync is None else sync]
     except (KeyError, TypeError):
-        raise InvalidArgument(f'sync is {sync!r}; pass "disk" or "process"') from None
+        raise InvalidArgument(
+            f'sync is {sync!r}; pass "disk" or "process"{not_yet(sync)}'
+        ) from None
 
 
 def runs_of(seqs: Any) -> list[tuple[int, int]]:

@@ -9,6 +9,7 @@ from typing import Any, TypeVar, overload
 from neverforget.runtime import session_reading as reading
 from neverforget.runtime.arguments import RAISE
 from neverforget.runtime.async_channel import run
+from neverforget.runtime.config import SyncLevel
 from neverforget.runtime.operation import Operation
 from neverforget.runtime.session_core import FOLLOW_WAIT_S, NOTHING, SessionAddress, SessionCore
 from neverforget.runtime.times import Moment
@@ -46,7 +47,7 @@ class AsyncSession(SessionCore):
         token_count: int | None = None,
         key: str | None = None,
         expect_seq: int | None = None,
-        sync: str | None = None,
+        sync: SyncLevel | None = None,
     ) -> Turn:
         """As ``Session.append``, and as durable: with ``sync="disk"`` the turn survives a crash of
         any process and a power loss once this returns, with "process" the crash of any process.
@@ -71,7 +72,7 @@ class AsyncSession(SessionCore):
         turns: Iterable[Mapping[str, Any]],
         *,
         expect_seq: int | None = None,
-        sync: str | None = None,
+        sync: SyncLevel | None = None,
     ) -> list[Turn]:
         """As ``Session.append_many``: all or none, a process crash and (``sync="disk"``) a power
         loss included.
@@ -158,7 +159,7 @@ class AsyncSession(SessionCore):
         return await self._run(reading.info(self._context, self._place))
 
     async def __aiter__(self) -> AsyncIterator[Turn]:
-        """Every turn from the first, fetched as needed."""
+        """Every turn that is not hidden, from the first, fetched as needed."""
         after = -1
         while True:
             piece = await self._run(self._ahead(after))

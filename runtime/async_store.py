@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 from neverforget.runtime import engine
 from neverforget.runtime.address import StoreAddress
 from neverforget.runtime.async_channel import run
 from neverforget.runtime.async_session import AsyncSession
-from neverforget.runtime.config import Config
+from neverforget.runtime.config import Config, Settings
 from neverforget.runtime.operation import Operation
 from neverforget.runtime.reaching import HostChoice
 from neverforget.runtime.scope import NamespaceLike, Scope
@@ -21,9 +21,9 @@ from neverforget.runtime.store_core import (
     Timeframe,
     checked_agent,
     checked_target,
-    real_path,
     wanted_of,
 )
+from neverforget.runtime.store_path import real_path
 from neverforget.runtime.values import AuditEntry, Page, SessionInfo, Status, VerifyReport
 
 T = TypeVar("T")
@@ -38,7 +38,7 @@ async def open(
     agent: str | None = None,
     namespace: NamespaceLike = (),
     config: Config | None = None,
-    **overrides: Any,
+    **overrides: Unpack[Settings],
 ) -> AsyncStore:
     """As ``neverforget.open``. Finding or starting a host is done in a worker thread; calls over
     sockets then use none. An inline store's calls run in worker threads.

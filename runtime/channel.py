@@ -18,7 +18,7 @@ from neverforget.runtime.operation import HOST, Operation, T
 from neverforget.runtime.retrying import Retrying
 from neverforget.storage.errors import NeverforgetError, StoreClosed, Unavailable
 
-IDLE_MAX = 64  # connections kept open to one owner; more are opened when needed and closed after
+IDLE_MAX = 8  # connections kept open to one owner; more are opened when needed and closed after
 
 
 class Channel(Protocol):

@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 import msgspec
 
@@ -23,7 +23,8 @@ from neverforget.storage.errors import InvalidArgument
 
 STORE_TOML = "store.toml"
 MIB = 1024 * 1024
-SYNC_LEVELS = ("disk", "process")
+SyncLevel = Literal["disk", "process"]
+SYNC_LEVELS: tuple[SyncLevel, ...] = ("disk", "process")
 TOKENIZERS = ("estimate", "o200k_base")
 NAME_DIGESTS = ("blake2b-64",)
 
@@ -56,7 +57,7 @@ class Config:
     reply_bytes_max: int = 4 * MIB
     requests_queued_max: int = 4096
     sync_interval_ms: int = 1000
-    sync: str = "disk"
+    sync: SyncLevel = "disk"
     deadline_s: float = 30.0
 
     # A default that the caller names counts as named, so values alone do not tell.
@@ -96,6 +97,21 @@ class Config:
         return {name: getattr(self, name) for name in SETTINGS}
 
 
+class Settings(TypedDict, total=False):
+    """The settings as keywords of ``open``; see ``Config``."""
+
+    partitions: int
+    name_digest: str
+    tokenizer: str
+    segment_bytes: int
+    batch_bytes_max: int
+    reply_bytes_max: int
+    requests_queued_max: int
+    sync_interval_ms: int
+    sync: SyncLevel
+    deadline_s: float
+
+
 def _whole(low: int, high: int) -> Callable[[str, object], None]:
     def check(name: str, value: object) -> None:
         if type(value) is not int or not low <= value <= high:
@@ -116,6 +132,20 @@ def _one_of(choices: tuple[str, ...]) -> Callable[[str, object], None]:
     return check
 
 
+def _sync(name: str, value: object) -> None:
+    if value not in SYNC_LEVELS:
+        raise InvalidArgument(
+            f"{name} must be {' or '.join(map(repr, SYNC_LEVELS))}, not {value!r}{not_yet(value)}"
+        )
+
+
+def not_yet(sync: object) -> str:
+    """What to add about a level that is described, and that this version has not."""
+    if sync != "replica":
+        return ""
+    return ' ("replica" needs a store on a cluster, which this version does not have yet)'
+
+
 def check_seconds(name: str, value: object) -> None:
     """A number of seconds above zero."""
     real = isinstance(value, (int, float)) and not isinstance(value, bool)
@@ -132,7 +162,7 @@ CHECKS: dict[str, Callable[[str, object], None]] = {
     "reply_bytes_max": _whole(4096, 64 * MIB),
     "requests_queued_max": _whole(1, 1 << 20),
     "sync_interval_ms": _whole(1, 60_000),
-    "sync": _one_of(SYNC_LEVELS),
+    "sync": _sync,
     "deadline_s": check_seconds,
 }
 SETTINGS = tuple(CHECKS)
@@ -140,6 +170,7 @@ FIXED = frozenset({"partitions", "name_digest", "tokenizer"})
 CLIENT = frozenset({"sync", "deadline_s"})
 HOST = frozenset(SETTINGS) - FIXED - CLIENT
 assert tuple(f.name for f in dataclasses.fields(Config)) == SETTINGS
+assert tuple(Settings.__annotations__) == SETTINGS
 
 
 def named(config: Config | None, overrides: Mapping[str, Any]) -> Config:
@@ -163,10 +194,7 @@ def effective(asked: Config, stored: Mapping[str, Any]) -> Config:
     values, sources = dict(stored), dict.fromkeys(stored, STORE_TOML)
     for name, value in asked.named.items():
         if name in FIXED and name in stored and stored[name] != value:
-            raise InvalidArgument(
-                f"{name} was fixed as {stored[name]!r} when this store was created and cannot "
-                f"become {value!r}; leave it out, or make another store and import into it"
-            )
+            raise _is_fixed(name, stored[name], value)
         values[name], sources[name] = value, "argument"
     return Config(**values).with_sources(sources)
 
@@ -187,12 +215,21 @@ def attached(asked: Config, hosted: Mapping[str, Any], stored: Mapping[str, Any]
         elif name in hosted:
             values[name], sources[name] = hosted[name], "host"
             if name in asked.named and asked.named[name] != hosted[name]:
+                if name in FIXED:
+                    raise _is_fixed(name, hosted[name], asked.named[name])
                 raise InvalidArgument(
                     f"{name} is {hosted[name]!r} at the host of this store and cannot be "
                     f"{asked.named[name]!r} here; leave it out, or change {STORE_TOML} and start "
                     "the host again"
                 )
     return Config(**values).with_sources(sources)
+
+
+def _is_fixed(name: str, stored: object, asked: object) -> InvalidArgument:
+    return InvalidArgument(
+        f"{name} was fixed as {stored!r} when this store was created and cannot become {asked!r}; "
+        "leave it out, or make another store and import into it"
+    )
 
 
 def host_settings(config: Config) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from neverforget.runtime.channel import closed
 from neverforget.runtime.config import Config
 from neverforget.runtime.operation import Context, RequestIds
 from neverforget.runtime.reaching import Reach, Wanted, reach
+from neverforget.runtime.store_path import typed_errors
 from neverforget.runtime.tokenizers import TokenCounter
 from neverforget.storage.clock import Clock
 from neverforget.storage.errors import StoreLocked, UnsupportedFormat
@@ -48,7 +49,11 @@ class Engine:
         self.channel = found.channel
         self.pid = os.getpid()
         self.context = Context(
-            found.config.partitions, TokenCounter(found.config.tokenizer), RequestIds(), clock
+            found.config.partitions,
+            TokenCounter(found.config.tokenizer),
+            RequestIds(),
+            clock,
+            found.config.batch_bytes_max,
         )
         self.leases = 0
         self._loops: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _LoopChannel] = (
@@ -173,9 +178,9 @@ class Lease:
 
 def lease(path: Path, wanted: Wanted) -> tuple[Lease, Config]:
     """A lease on the engine of the real ``path``, opened now if there is none, and the settings of
-    the handle that gets it.
+    the handle that gets it. What the system refuses is Unavailable: see ``store_path``.
     """
-    with _opening_of(path):
+    with _opening_of(path), typed_errors(path):
         with _registry:
             known = _known(path, wanted)
         if known is not None:
@@ -195,7 +200,7 @@ def lease(path: Path, wanted: Wanted) -> tuple[Lease, Config]:
 
 def lease_if_open(path: Path, wanted: Wanted) -> tuple[Lease, Config] | None:
     """As ``lease``, where that takes no time: the engine is there already."""
-    with _registry:
+    with _registry, typed_errors(path):
         return _known(path, wanted)
 
 

@@ -92,6 +92,7 @@ class Context(NamedTuple):
     count_tokens: TokenCounter
     ids: RequestIds
     clock: Clock
+    batch_bytes_max: int
 
     def place(self, namespace: tuple[str, ...], name: str) -> SessionPlace:
         """The place of a session that an owner named."""

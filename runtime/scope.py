@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from neverforget.runtime.values import ROOT, Namespace
 from neverforget.storage.errors import InvalidArgument, NotFound
+from neverforget.storage.type_names import a_type
 
 if TYPE_CHECKING:
-    from neverforget.runtime.config import Config
+    from neverforget.runtime.config import Config, SyncLevel
 
 NAME_CHARACTERS_MAX = 4096
 NAMESPACE_ELEMENTS_MAX = 64
@@ -33,7 +34,7 @@ class Scope:
     root: Namespace = ROOT
     agent: str | None = None
     deadline_s: float = 30.0
-    sync: str = "disk"
+    sync: SyncLevel = "disk"
 
     def configured(self, config: Config) -> Scope:
         """With the client settings of ``config``."""
@@ -70,7 +71,7 @@ def elements(namespace: NamespaceLike) -> tuple[str, ...]:
         given = tuple(namespace)
     else:
         raise InvalidArgument(
-            f"namespace is a {type(namespace).__name__}; pass a tuple of names, or one name"
+            f"namespace is {a_type(namespace)}; pass a tuple of names, or one name"
         )
     if len(given) > NAMESPACE_ELEMENTS_MAX:
         raise InvalidArgument(
@@ -82,7 +83,7 @@ def elements(namespace: NamespaceLike) -> tuple[str, ...]:
 def checked_name(value: object, what: str) -> str:
     """``value`` as a name: text of 1 to 4,096 characters, all of them Unicode scalar values."""
     if not isinstance(value, str):
-        raise InvalidArgument(f"{what} is a {type(value).__name__}; pass text")
+        raise InvalidArgument(f"{what} is {a_type(value)}; pass text")
     if not value:
         raise InvalidArgument(f"{what} is empty; give it a name")
     if len(value) > NAME_CHARACTERS_MAX:
@@ -95,7 +96,7 @@ def checked_name(value: object, what: str) -> str:
 def checked_text(value: object, what: str) -> str:
     """``value`` as text that has a UTF-8 form, a plain ``str`` whatever subclass it came as."""
     if not isinstance(value, str):
-        raise InvalidArgument(f"{what} is a {type(value).__name__}; pass text")
+        raise InvalidArgument(f"{what} is {a_type(value)}; pass text")
     if not value.isascii():
         try:
             value.encode()

@@ -8,6 +8,7 @@ from typing import Any, TypeVar, overload
 from neverforget.runtime import session_reading as reading
 from neverforget.runtime.arguments import RAISE
 from neverforget.runtime.channel import run
+from neverforget.runtime.config import SyncLevel
 from neverforget.runtime.operation import Operation
 from neverforget.runtime.session_core import FOLLOW_WAIT_S, NOTHING, SessionAddress, SessionCore
 from neverforget.runtime.times import Moment
@@ -45,7 +46,7 @@ class Session(SessionCore):
         token_count: int | None = None,
         key: str | None = None,
         expect_seq: int | None = None,
-        sync: str | None = None,
+        sync: SyncLevel | None = None,
     ) -> Turn:
         """Append one turn and return it with its seq.
 
@@ -53,17 +54,23 @@ class Session(SessionCore):
         int, float, text, bytes, lists, dicts with text keys); it comes back equal. name: who
         speaks. call_id: pairs a tool result with its call. metadata: JSON-like. timestamp: an aware
         datetime, ISO 8601 text with an offset, or whole milliseconds since 1970; now by default.
-        token_count: counted by the store's tokenizer unless given. key: unique in this session for
-        ever; repeated with equal content it returns the first turn. expect_seq: the seq that the
-        turn must get.
+        token_count: counted by the store's tokenizer unless given. expect_seq: the seq that the
+        turn must get. name, call_id and key: None, or text of 1 to 4,096 characters.
+
+        key: unique among this session's own turns for ever, also when its turn is erased. Repeated
+        with the same role, content, name and call_id it returns the first turn, as it stands now;
+        metadata, timestamp, token_count and agent may differ. Content is compared by structure: the
+        order of a dict's keys does not matter, 1 equals 1.0, True equals only True. Of an erased
+        turn only a repeat that is the same in everything but timestamp and token_count is known.
 
         When it returns with ``sync="disk"`` (the default unless the handle says otherwise), the
         turn survives a crash of any process and a power loss. With ``sync="process"`` it survives
         the crash of any process; a power loss within the next second may take it.
 
-        Raises InvalidArgument (nothing was sent), Conflict (the key holds other content, or
-        ``expect_seq`` is taken: ``.seq`` says where the session stands), OutOfSpace, Overloaded,
-        Poisoned, Unavailable (``.outcome`` "unknown": repeat it with the same key).
+        Raises InvalidArgument (nothing was sent), Conflict (the key holds other content, or its
+        turn was erased, or ``expect_seq`` is taken: ``.seq`` says where the session stands),
+        OutOfSpace, Overloaded, Poisoned, Unavailable (``.outcome`` "unknown": repeat it with the
+        same key).
         """
         return self._run(
             self._append(
@@ -85,15 +92,16 @@ class Session(SessionCore):
         turns: Iterable[Mapping[str, Any]],
         *,
         expect_seq: int | None = None,
-        sync: str | None = None,
+        sync: SyncLevel | None = None,
     ) -> list[Turn]:
         """Append several turns as one batch, contiguous, and return them with their seqs.
 
         turns: mappings with ``append``'s arguments as keys: role, content, name, call_id, metadata,
         timestamp, token_count, key. All of them are appended or, on an error, none. Those whose key
-        is known with equal content return their first turn and are not appended again. Above 64 MiB
-        in all: InvalidArgument. Durability and errors as for ``append``: after a crash of any
-        process, or with ``sync="disk"`` a power loss, the whole batch is there.
+        is known with equal content return their first turn and are not appended again. Above the
+        store's ``batch_bytes_max`` (64 MiB) in all: InvalidArgument. Durability and errors as for
+        ``append``: after a crash of any process, or with ``sync="disk"`` a power loss, the whole
+        batch is there.
         """
         return self._run(self._append_many(turns, expect_seq, sync))
 
@@ -214,7 +222,9 @@ class Session(SessionCore):
         return self._run(reading.info(self._context, self._place))
 
     def __iter__(self) -> Iterator[Turn]:
-        """Every turn from the first, fetched as needed; a paused iteration holds nothing up."""
+        """Every turn that is not hidden, from the first, fetched as needed; a paused iteration
+        holds nothing up.
+        """
         after = -1
         while True:
             piece = self._run(self._ahead(after))
@@ -224,7 +234,7 @@ class Session(SessionCore):
             after = piece.stop - 1
 
     def __reversed__(self) -> Iterator[Turn]:
-        """Every turn from the newest back to the first."""
+        """Every turn that is not hidden, from the newest back to the first."""
         before: int | None = None
         while True:
             piece = self._run(self._behind(before))
@@ -234,8 +244,9 @@ class Session(SessionCore):
             before = piece.first
 
     def follow(self, after: str | int | None = None) -> Iterator[Turn]:
-        """Every turn after ``after`` (a cursor or a seq; None: from the beginning), then new ones
-        as they are appended, by anybody. It does not end by itself: break, or close the iterator.
+        """Every turn after ``after`` (a cursor or a seq; None: from the beginning) that is not
+        hidden, then new ones as they are appended, by anybody. It does not end by itself: break,
+        or close the iterator.
         """
         return self._follow(self._seq_after(after))
 

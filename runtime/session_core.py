@@ -17,6 +17,7 @@ from neverforget.runtime.arguments import (
     sync_code,
     whole,
 )
+from neverforget.runtime.config import SyncLevel
 from neverforget.runtime.engine import Lease
 from neverforget.runtime.operation import Context, Operation, SessionPlace
 from neverforget.runtime.scope import Scope, checked_name, doer
@@ -84,7 +85,23 @@ class SessionCore:
     def __bool__(self) -> bool:
         return True  # also when it has no turn yet: a handle is not a list
 
+    def __eq__(self, other: object) -> bool:
+        """Handles on the same session of the same store, for the same agent, are equal."""
+        if type(other) is not type(self):
+            return NotImplemented
+        assert isinstance(other, SessionCore)
+        return self._identity == other._identity
+
+    def __hash__(self) -> int:
+        return hash(self._identity)
+
+    @property
+    def _identity(self) -> tuple[object, ...]:
+        engine = self._lease.engine
+        return engine.path, engine.store_id, self.namespace, self.name, self._agent
+
     def _pickled(self) -> SessionAddress:
+        self._lease.check()  # here, and not where it arrives: there nobody knows what was closed
         from neverforget.runtime.address import StoreAddress
 
         store = StoreAddress.of(self._lease.engine, self._scope)
@@ -114,7 +131,7 @@ class SessionCore:
         token_count: int | None,
         key: str | None,
         expect_seq: int | None,
-        sync: str | None,
+        sync: SyncLevel | None,
     ) -> Operation[Turn]:
         return writing.append(
             self._lease.engine.context,
@@ -133,7 +150,7 @@ class SessionCore:
         )
 
     def _append_many(
-        self, turns: Any, expect_seq: int | None, sync: str | None
+        self, turns: Any, expect_seq: int | None, sync: SyncLevel | None
     ) -> Operation[list[Turn]]:
         level = sync_code(sync, self._scope.sync)
         return writing.append_many(

@@ -16,7 +16,7 @@ from neverforget.runtime.operation import Call, Context, Operation, SessionPlace
 from neverforget.runtime.times import from_us
 from neverforget.runtime.turn_codec import erased_turn, turns_of
 from neverforget.runtime.values import Namespace, SessionInfo, Turn
-from neverforget.storage.errors import Corrupt, NotFound
+from neverforget.storage.errors import Corrupt, InvalidArgument, NotFound
 from neverforget.storage.results import ForkPoint, SessionView, Window
 
 WAIT_SLACK_S = 30.0  # what an owner may take beyond the time it was told to wait
@@ -123,7 +123,11 @@ def at_index(context: Context, place: SessionPlace, index: int) -> Operation[Tur
 
 def at_slice(context: Context, place: SessionPlace, wanted: slice) -> Operation[list[Turn]]:
     """The turns that a slice of seqs names, in its order."""
-    seqs = range(*wanted.indices((yield from count(place))))
+    end = yield from count(place)
+    try:
+        seqs = range(*wanted.indices(end))
+    except (TypeError, ValueError) as error:
+        raise InvalidArgument(f"{wanted} is no slice of a session: {error}") from None
     if not seqs:
         return []
     low, high = min(seqs[0], seqs[-1]), max(seqs[0], seqs[-1])

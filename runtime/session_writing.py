@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from neverforget.actors.messages import Append, Erase, Fork, Hide, Refuse
@@ -11,7 +12,7 @@ from neverforget.runtime.operation import Call, Context, Operation, SessionPlace
 from neverforget.runtime.scope import checked_text
 from neverforget.runtime.session_reading import own_window
 from neverforget.runtime.times import from_us, to_us
-from neverforget.runtime.turn_codec import Draft, draft, turn_of_record
+from neverforget.runtime.turn_codec import Draft, draft, turn_of_record, turns_of
 from neverforget.runtime.values import CONFIRMED, ErasureReport, Turn
 from neverforget.storage.errors import (
     ConfirmationRequired,
@@ -20,7 +21,9 @@ from neverforget.storage.errors import (
     NotFound,
 )
 from neverforget.storage.format import SEQ_MAX
+from neverforget.storage.record import read_header
 from neverforget.storage.results import ForkPoint
+from neverforget.storage.type_names import a_type
 
 _TOKENS_MAX = 0xFFFFFFFF
 APPEND_ARGUMENTS = frozenset(
@@ -61,6 +64,7 @@ def append(
         producer_seq,
         place.scope,
     )
+    check_batch(context, len(made.record))
     request = Append(
         0,
         place.namespace,
@@ -74,7 +78,7 @@ def append(
     )
     appended = (yield Call(place.partition, request)).result
     if appended.existing:
-        return turn_of_record(appended.existing[0][1], place.namespace, place.name)
+        return (yield from _as_they_stand(place, appended.existing))[0]
     return made.turn(place.namespace, place.name, agent, appended.first_seq)
 
 
@@ -89,8 +93,8 @@ def append_many(
     """Append turns as one batch under one request id: all of them, or none."""
     if expect_seq is not None:
         expect_seq = checked_seq(expect_seq, "expect_seq")
-    if isinstance(turns, (str, bytes, Mapping)):
-        raise InvalidArgument(f"turns is a {type(turns).__name__}; pass a list of mappings")
+    if isinstance(turns, (str, bytes, Mapping)) or not isinstance(turns, Iterable):
+        raise InvalidArgument(f"turns is {a_type(turns)}; pass a list of mappings")
     producer, producer_seq = context.ids.next()
     now_us = context.clock.now_us()
     drafts: list[Draft] = []
@@ -101,6 +105,7 @@ def append_many(
             raise InvalidArgument(f"turns[{index}]: {error.message}") from error
     if not drafts:
         return []
+    check_batch(context, sum(len(made.record) for made in drafts))
     request = Append(
         0,
         place.namespace,
@@ -113,16 +118,52 @@ def append_many(
         b"".join([made.record for made in drafts]),
     )
     appended = (yield Call(place.partition, request)).result
-    existing = dict(appended.existing)
+    existing: dict[int, Turn] = {}
+    if appended.existing:
+        existing = yield from _as_they_stand(place, appended.existing)
     seq = appended.first_seq
     result = []
     for index, made in enumerate(drafts):
         if index in existing:
-            result.append(turn_of_record(existing[index], place.namespace, place.name))
+            result.append(existing[index])
         else:
             result.append(made.turn(place.namespace, place.name, agent, seq))
             seq += 1
     return result
+
+
+def check_batch(context: Context, n_bytes: int) -> None:
+    """Refuse a batch that no owner takes before any of it travels, in every mode alike."""
+    if n_bytes > context.batch_bytes_max:
+        raise InvalidArgument(
+            f"a batch of {n_bytes:,} bytes is above the limit of {context.batch_bytes_max:,}; "
+            "append it in parts"
+        )
+
+
+def _as_they_stand(
+    place: SessionPlace, records: Sequence[tuple[int, bytes]]
+) -> Operation[dict[int, Turn]]:
+    """The turns that an append found there already, by their index in the request. The owner
+    answers with what was written; whether they are hidden by now has to be asked.
+    """
+    turns = {
+        index: turn_of_record(record, place.namespace, place.name) for index, record in records
+    }
+    session_id = read_header(records[0][1]).session_id
+    standing: dict[int, Turn] = {}
+    # The turns are stored, which is what the call was for: it must not fail, or be taken for not
+    # done, because of a question that comes after.
+    with suppress(NeverforgetError):
+        for first, last in runs_of(turn.seq for turn in turns.values()):
+            while first <= last:
+                window = yield from own_window(place, first, last + 1)
+                if window.session_id != session_id or window.stop_seq <= first:
+                    break  # erased as a whole, its name perhaps in use again
+                found = turns_of(window, place.namespace, place.name)
+                standing.update((turn.seq, turn) for turn in found)
+                first = window.stop_seq
+    return {index: standing.get(turn.seq, turn) for index, turn in turns.items()}
 
 
 def _draft_of(
@@ -135,7 +176,7 @@ def _draft_of(
     producer_seq: int,
 ) -> Draft:
     if not isinstance(item, Mapping):
-        raise InvalidArgument(f"a {type(item).__name__}; pass a mapping of append's arguments")
+        raise InvalidArgument(f"it is {a_type(item)}; pass a mapping of append's arguments")
     if not item.keys() <= APPEND_ARGUMENTS:
         unknown = ", ".join(sorted(map(str, item.keys() - APPEND_ARGUMENTS)))
         raise InvalidArgument(f"no argument {unknown}; append takes {', '.join(_ORDERED)}")

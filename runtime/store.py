@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 from neverforget.runtime import engine
 from neverforget.runtime.address import StoreAddress
 from neverforget.runtime.channel import run
-from neverforget.runtime.config import Config
+from neverforget.runtime.config import Config, Settings
 from neverforget.runtime.operation import Operation
 from neverforget.runtime.reaching import HostChoice
 from neverforget.runtime.scope import NamespaceLike, Scope
@@ -19,9 +19,9 @@ from neverforget.runtime.store_core import (
     Timeframe,
     checked_agent,
     checked_target,
-    real_path,
     wanted_of,
 )
+from neverforget.runtime.store_path import real_path
 from neverforget.runtime.values import (
     AuditEntry,
     Page,
@@ -42,9 +42,10 @@ def open(
     agent: str | None = None,
     namespace: NamespaceLike = (),
     config: Config | None = None,
-    **overrides: Any,
+    **overrides: Unpack[Settings],
 ) -> Store:
-    """Open the store in the directory ``path``, made if it does not exist.
+    """Open the store in the directory ``path``, made if it does not exist; a leading ~ is the
+    user's home.
 
     Attaches to the process that hosts the store, without importing Ray. Where nobody does: hosts
     it in this process if Ray is initialised here, else starts ``neverforget serve`` in the

@@ -6,20 +6,24 @@ which the one kind of store runs in the caller's thread and the other on its eve
 
 from __future__ import annotations
 
+import errno
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from neverforget.runtime import store_operations
 from neverforget.runtime.address import StoreAddress
 from neverforget.runtime.arguments import checked_limit, whole
-from neverforget.runtime.config import STORE_TOML, Config, check_seconds, named
+from neverforget.runtime.config import STORE_TOML, Config, Settings, check_seconds, named
 from neverforget.runtime.engine import Engine, Lease
 from neverforget.runtime.operation import Context, Operation, SessionPlace
 from neverforget.runtime.reaching import Wanted
 from neverforget.runtime.scope import NamespaceLike, Scope, checked_name, checked_text
 from neverforget.runtime.session_core import SessionCore
 from neverforget.runtime.store_operations import Progress
+from neverforget.runtime.store_path import real_path
 from neverforget.runtime.times import Moment
 from neverforget.runtime.values import (
     AuditEntry,
@@ -29,9 +33,11 @@ from neverforget.runtime.values import (
     VerifyReport,
 )
 from neverforget.storage.atomic_file import write_atomic
-from neverforget.storage.errors import InvalidArgument
+from neverforget.storage.audit_index import AUDITED
+from neverforget.storage.errors import InvalidArgument, NeverforgetError, OutOfSpace
 from neverforget.storage.filesystem import LocalFileSystem
 from neverforget.storage.identity import read_identity, write_identity
+from neverforget.storage.type_names import a_type
 
 Timeframe = tuple[Moment | None, Moment | None]
 NAMESPACE_DEPTH_MAX = 64
@@ -100,7 +106,8 @@ class StoreCore:
         )
 
     def _pickled(self) -> StoreAddress:
-        """The address, or TypeError for an inline store."""
+        """The address, TypeError for an inline store, or StoreClosed."""
+        self._lease.check()  # here, and not where it arrives: there nobody knows what was closed
         return StoreAddress.of(self._engine, self._scope)
 
     # ---- operations ------------------------------------------------------------------------------
@@ -151,7 +158,7 @@ class StoreCore:
             self._context,
             self._scope.root,
             target,
-            None if operation is None else checked_text(operation, "operation"),
+            _checked_operation(operation),
             None if by is None else checked_text(by, "by"),
             timeframe,
             _checked_cursor(after),
@@ -176,18 +183,37 @@ class StoreCore:
     def _backup(
         self, directory: str | os.PathLike[str], progress: Progress | None
     ) -> Operation[None]:
-        target = Path(os.path.realpath(directory))
+        target = real_path(directory, "directory")
         source = self._engine.path
-        _check_backup_place(target, source)
         regions = target / "regions"
-        regions.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with _writing(target):
+            _check_backup_place(target, source)
+            regions.mkdir(mode=0o700, parents=True, exist_ok=True)
         yield from store_operations.backup(self._context, regions, progress)
         # The identity comes last: a backup that was interrupted is no store.
         fs = LocalFileSystem()
-        if (source / STORE_TOML).exists():
-            write_atomic(fs, target / STORE_TOML, (source / STORE_TOML).read_bytes())
-        fs.sync_directory(regions)
-        write_identity(fs, target, read_identity(fs, source))
+        with _writing(target):
+            if (source / STORE_TOML).exists():
+                write_atomic(fs, target / STORE_TOML, (source / STORE_TOML).read_bytes())
+            fs.sync_directory(regions)
+            write_identity(fs, target, read_identity(fs, source))
+
+
+@contextmanager
+def _writing(target: Path) -> Iterator[None]:
+    """What the system says about ``target`` as an error of ours."""
+    try:
+        yield
+    except NeverforgetError:
+        raise
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise OutOfSpace(
+                f"no room for a backup in {target}; free some, or choose another place"
+            ) from error
+        raise InvalidArgument(
+            f"{target} cannot be written: {error.strerror}; back up to another place"
+        ) from error
 
 
 def _check_backup_place(target: Path, source: Path) -> None:
@@ -199,10 +225,16 @@ def _check_backup_place(target: Path, source: Path) -> None:
 
 def _checked_cursor(after: str | None) -> str | None:
     if after is not None and not isinstance(after, str):
-        raise InvalidArgument(
-            f"after is a {type(after).__name__}; pass a page's .next, or leave it out"
-        )
+        raise InvalidArgument(f"after is {a_type(after)}; pass a page's .next, or leave it out")
     return after
+
+
+def _checked_operation(operation: str | None) -> str | None:
+    if operation is not None and operation not in AUDITED.values():
+        raise InvalidArgument(
+            f"operation is {operation!r}; on the record are {', '.join(AUDITED.values())}"
+        )
+    return operation
 
 
 def checked_agent(agent: str | None) -> str | None:
@@ -213,12 +245,12 @@ def checked_agent(agent: str | None) -> str | None:
 def checked_target(target: SessionCore | None) -> SessionPlace | None:
     """The place of a session given as an argument."""
     if target is not None and not isinstance(target, SessionCore):
-        raise InvalidArgument(f"target is a {type(target).__name__}; pass a Session")
+        raise InvalidArgument(f"target is {a_type(target)}; pass a Session")
     return None if target is None else target._place
 
 
 def wanted_of(
-    host: Any, inline: bool, wait: float, config: Config | None, overrides: dict[str, Any]
+    host: Any, inline: bool, wait: float, config: Config | None, overrides: Settings
 ) -> Wanted:
     """``open``'s arguments, checked."""
     if host not in ("auto", "never"):
@@ -227,18 +259,3 @@ def wanted_of(
         raise InvalidArgument(f"inline is {inline!r}; pass True or False")
     check_seconds("wait", wait)
     return Wanted(host, inline, float(wait), asked=named(config, overrides))
-
-
-def real_path(path: str | os.PathLike[str]) -> Path:
-    """The directory meant by ``path``, links resolved."""
-    text: object = os.fspath(path) if isinstance(path, os.PathLike) else path
-    if not isinstance(text, str):
-        raise InvalidArgument(f"path is a {type(path).__name__}; pass text or a pathlib.Path")
-    if not text:
-        raise InvalidArgument("path is empty; name the directory of the store")
-    if text.startswith("ray:"):
-        raise InvalidArgument(
-            f"{text!r} names a store on a Ray cluster, which this version cannot open; for a "
-            f"directory of that name write ./{text}"
-        )
-    return Path(os.path.realpath(text))

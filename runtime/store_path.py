@@ -59,7 +59,11 @@ def named_directory(path: str | os.PathLike[str], what: str = "path") -> Path:
 
 def real_path(path: str | os.PathLike[str], what: str = "path") -> Path:
     """As ``named_directory``, links resolved."""
-    return Path(os.path.realpath(named_directory(path, what)))
+    named = named_directory(path, what)
+    try:
+        return Path(os.path.realpath(named))
+    except UnicodeEncodeError as error:  # half a surrogate pair
+        raise InvalidArgument(f"{what} is {str(named)!r}, which no path can be: {error}") from None
 
 
 @contextmanager

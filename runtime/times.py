@@ -11,6 +11,7 @@ from typing import Any
 
 from neverforget.runtime.values import EPOCH
 from neverforget.storage.errors import InvalidArgument
+from neverforget.storage.type_names import a_type
 
 Moment = datetime | str | int
 _MICROSECOND = timedelta(microseconds=1)
@@ -39,7 +40,7 @@ def to_us(value: Any, where: str) -> int:
             ) from None
     else:
         raise InvalidArgument(
-            f"{where} is {value!r}, a {type(value).__name__}; pass an aware datetime, ISO 8601 "
+            f"{where} is {value!r}, {a_type(value)}; pass an aware datetime, ISO 8601 "
             "text with an offset, or whole milliseconds since 1970"
         )
     if at.utcoffset() is None:

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from neverforget.runtime.scope import NAME_CHARACTERS_MAX
 from neverforget.runtime.times import from_us
 from neverforget.runtime.values import Turn, TurnState
 from neverforget.storage.errors import Corrupt, InvalidArgument
 from neverforget.storage.format import ROLE_NAMES, BodyField, RoleCode
 from neverforget.storage.record import Header, body_of, decode_body, decode_records, encode_turn
 from neverforget.storage.results import TurnFlag, Window
+from neverforget.storage.type_names import a_type
 
 CONTENT, NAME, AGENT, CALL_ID, KEY, METADATA, ROLE = map(int, BodyField)
 _CONSOLIDATED, _HIDDEN = int(TurnFlag.CONSOLIDATED), int(TurnFlag.HIDDEN)
@@ -74,8 +76,10 @@ def draft(
     """Encode one turn. Raises InvalidArgument for what would not come back equal."""
     if type(role) is not str or not role:
         role = checked_role(role)
-    if key is not None and not key:
-        raise InvalidArgument("key is empty; leave it out or give the turn one of its own")
+    if not (name is None and call_id is None and key is None):
+        _check_label(name, "name")
+        _check_label(call_id, "call_id")
+        _check_label(key, "key")
     record = encode_turn(
         role=role,
         content=content,
@@ -103,10 +107,24 @@ def draft(
     return Draft(record, role, content, name, call_id, key, kept, timestamp_us, token_count)
 
 
+def _check_label(label: object, what: str) -> None:
+    """None, or text of 1 to 4,096 characters, half surrogate pairs included."""
+    if label is None:
+        return
+    if not isinstance(label, str):
+        raise InvalidArgument(f"{what} is {a_type(label)}; pass text")
+    if not label:
+        raise InvalidArgument(f"{what} is empty; leave it out where there is none")
+    if len(label) > NAME_CHARACTERS_MAX:
+        raise InvalidArgument(
+            f"{what} has {len(label):,} characters, above the limit of {NAME_CHARACTERS_MAX:,}"
+        )
+
+
 def checked_role(role: object) -> str:
     """Any text but the empty one is a role."""
     if not isinstance(role, str):
-        raise InvalidArgument(f"role is a {type(role).__name__}; pass text or a neverforget.Role")
+        raise InvalidArgument(f"role is {a_type(role)}; pass text or a neverforget.Role")
     if not role:
         raise InvalidArgument("role is empty; say who speaks, e.g. neverforget.Role.USER")
     return str.__str__(role)

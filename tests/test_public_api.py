@@ -8,6 +8,7 @@ import pickle
 import subprocess
 import sys
 from enum import Enum
+from importlib.metadata import version
 
 import msgspec
 import pytest
@@ -107,6 +108,10 @@ def test_the_package_has_these_names_and_no_others() -> None:
     namespace: dict[str, object] = {}
     exec("from neverforget import *", namespace)
     assert set(NAMES) <= set(namespace)
+
+
+def test_the_version_is_the_installed_one() -> None:
+    assert nf.__version__ == version("neverforget")
 
 
 def test_the_submodules_have_these_names() -> None:

@@ -260,8 +260,7 @@ class Loader:
                 target.end = there.seq + 1
             else:
                 self.existing += 1
-            # What is answered for a known key is the turn as it was written, not how it stands now.
-            if source.state == "hidden" and chat.get(there.seq).state == "ok":
+            if source.state == "hidden" and there.state == "ok":
                 hidden.append(there.seq)
         if hidden:
             chat.hide(hidden, reason="hidden in the import")

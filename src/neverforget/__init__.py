@@ -18,6 +18,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    __version__: str
     from neverforget import aio, integrations, testing
     from neverforget.runtime.config import Config
     from neverforget.runtime.importers import ImportReport, import_file
@@ -115,6 +116,8 @@ _SUBMODULES = ("aio", "integrations", "testing")
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":  # read from the installed package's metadata, so not before asked for
+        return importlib.import_module("importlib.metadata").version("neverforget")
     if name in _SUBMODULES:
         return importlib.import_module(f"neverforget.{name}")
     home = _HOMES.get(name)

@@ -7,11 +7,14 @@ import threading
 from collections import OrderedDict
 from datetime import UTC, datetime, timedelta, timezone
 from enum import IntEnum
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import neverforget as nf
+from neverforget.runtime.config import Config
+from tests.fakes.plain_host import PlainHost
 from tests.runtime.conftest import filled, seqs
 
 CONTENT: list[Any] = [
@@ -139,10 +142,15 @@ def test_a_role_is_kept_as_it_is(chat: nf.Session, role: str) -> None:
     [
         ({"role": ""}, "role is empty"),
         ({"role": None}, "role"),
-        ({"name": 5}, "name"),
+        ({"name": 5}, "name is an int"),
         ({"call_id": b"x"}, "call_id"),
         ({"key": ""}, "key is empty"),
-        ({"key": 5}, "key"),
+        ({"key": 5}, "key is an int"),
+        ({"key": "k" * 4097}, "4,097 characters"),
+        ({"name": ""}, "name is empty"),
+        ({"name": "n" * 4097}, "4,097 characters"),
+        ({"call_id": ""}, "call_id is empty"),
+        ({"call_id": "c" * 4097}, "4,097 characters"),
         ({"metadata": [1]}, "metadata"),
         ({"metadata": {1: 2}}, "metadata"),
         ({"token_count": -1}, "token_count"),
@@ -151,7 +159,7 @@ def test_a_role_is_kept_as_it_is(chat: nf.Session, role: str) -> None:
         ({"token_count": True}, "token_count"),
         ({"expect_seq": -1}, "expect_seq"),
         ({"expect_seq": "0"}, "expect_seq"),
-        ({"sync": "replica"}, "sync"),
+        ({"sync": "replica"}, "not have yet"),
         ({"sync": 1}, "sync"),
         ({"timestamp": datetime(2024, 1, 1)}, "time zone"),
         ({"timestamp": 1.5}, "timestamp"),
@@ -213,6 +221,42 @@ def test_a_key_with_other_content_is_a_conflict_that_names_the_turn(chat: nf.Ses
     with pytest.raises(nf.Conflict) as caught:
         chat.append("user", "other", key="k")
     assert caught.value.seq == 1 and len(chat) == 2
+
+
+def test_a_key_is_repeated_with_equal_content_in_other_words(chat: nf.Session) -> None:
+    """The order of a dict's keys, or 1 for 1.0, used to make it a Conflict."""
+    first = chat.append("user", {"a": 1, "b": [2.0]}, key="k")
+    assert chat.append("user", {"b": [2], "a": 1.0}, key="k") == first
+    with pytest.raises(nf.Conflict):
+        chat.append("user", {"b": [2], "a": True}, key="k")
+
+
+def test_the_key_of_an_erased_turn_stays_taken(chat: nf.Session) -> None:
+    said: dict[str, Any] = {"key": "k", "metadata": {"n": 1}}
+    chat.append("user", "said", **said)
+    chat.erase([0], confirm=nf.CONFIRMED)
+    again = chat.append("user", "said", **said)
+    assert (again.seq, again.state, again.content) == (0, "erased", None)
+    for content, how in (("other", said), ("said", {"key": "k"})):
+        with pytest.raises(nf.Conflict, match="the turn with this key, 0, was erased"):
+            chat.append("user", content, **how)
+    assert len(chat) == 1
+    chat.erase(confirm=nf.CONFIRMED)
+    assert chat.append("user", "other", key="k").content == "other", "a session that is erased"
+
+
+def test_a_repeat_returns_the_turn_as_it_stands_now(chat: nf.Session) -> None:
+    """The repeat of a hidden turn said "ok"."""
+    items = [{"role": "user", "content": n, "key": f"k{n}"} for n in range(6)]
+    chat.append_many(items)
+    chat.hide([1, 4])
+    assert chat.append("user", 1, key="k1").state == "hidden"
+    assert chat.append("user", 0, key="k0").state == "ok"
+    again = chat.append_many([items[4], {"role": "user", "content": "new"}, *items[:3]])
+    assert [(turn.seq, turn.state) for turn in again] == [
+        (4, "hidden"), (6, "ok"), (0, "ok"), (1, "hidden"), (2, "ok"),
+    ]  # fmt: skip
+    assert again[0].content == 4
 
 
 def test_a_key_belongs_to_its_session(store: nf.Store) -> None:
@@ -290,6 +334,34 @@ def test_a_batch_that_conflicts_appends_nothing(chat: nf.Session) -> None:
             [{"role": "user", "content": 1}, {"role": "user", "content": 2, "key": "k"}]
         )
     assert len(chat) == 1
+
+
+@pytest.mark.parametrize("turns", [None, 5, "text", b"x", {"role": "user", "content": "x"}])
+def test_what_is_no_list_of_turns_is_refused(chat: nf.Session, turns: Any) -> None:
+    with pytest.raises(nf.InvalidArgument, match="pass a list of mappings"):
+        chat.append_many(turns)
+
+
+def test_a_batch_above_the_limit_is_refused_in_the_same_words_in_every_mode(
+    tmp_path: Path, short_path: Path
+) -> None:
+    host = PlainHost(short_path / "store", Config(batch_bytes_max=8192))
+    with (
+        nf.open(tmp_path / "inline", inline=True, batch_bytes_max=8192) as inline,
+        nf.open(host.store.path, host="never") as attached,
+    ):
+        said = []
+        for store in (inline, attached):
+            chat = store.session("chat")
+            with pytest.raises(nf.InvalidArgument, match="above the limit of 8,192") as caught:
+                chat.append("user", "x" * 9000)
+            said.append(str(caught.value))
+            with pytest.raises(nf.InvalidArgument, match="above the limit of 8,192") as caught:
+                chat.append_many([{"role": "user", "content": "x" * 500}] * 20)
+            said.append(str(caught.value))
+            assert len(chat) == 0
+        assert said[:2] == said[2:]
+    host.close()
 
 
 def test_an_empty_batch_does_nothing(chat: nf.Session) -> None:

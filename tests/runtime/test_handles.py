@@ -143,6 +143,11 @@ def test_what_another_process_holds_inline_is_locked(tmp_path: Path) -> None:
         (5, {}),
         (b"bytes", {}),
         ("ray:fleet", {}),
+        ("http://host/store", {}),
+        ("s3://bucket", {}),
+        ("~no-such-user/store", {}),
+        ("a\0b", {}),
+        ("a\ud83d", {}),
         ("x", {"host": "maybe"}),
         ("x", {"inline": 1}),
         ("x", {"wait": 0}),
@@ -164,6 +169,12 @@ def test_wrong_arguments_are_refused_before_anything_is_touched(
     with pytest.raises(nf.InvalidArgument):
         nf.open(path, **arguments)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_leading_tilde_is_the_users_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with nf.open("~/store", inline=True) as store:
+        assert store.address == str(tmp_path.resolve() / "store")
 
 
 def test_a_view_is_what_open_may_return(opener: Opener) -> None:
@@ -244,6 +255,9 @@ def test_everything_of_a_closed_handle_says_so(opener: Opener) -> None:
         lambda: copy.copy(store),
         store.__enter__,
         chat.__enter__,
+        # Pickled, it would fail where it arrives: in a Ray task as an error of Ray's.
+        lambda: pickle.dumps(store),
+        lambda: pickle.dumps(chat),
     ]
     for call in calls:
         with pytest.raises(nf.StoreClosed, match="open it again"):
@@ -411,6 +425,39 @@ def test_a_path_with_spaces_and_beyond_the_socket_limit_works(tmp_path: Path) ->
             assert store.address == str(path)
     finally:
         host.close()
+
+
+@pytest.mark.parametrize(
+    "place", [3, None, "", "http://host/backup", "a\0b", "file", "file/below", "/proc/backup"]
+)
+def test_a_backup_to_what_is_no_place_for_one_is_refused(
+    store: nf.Store, tmp_path: Path, place: Any
+) -> None:
+    (tmp_path / "file").write_text("x")
+    if isinstance(place, str) and place.startswith("file"):
+        place = tmp_path / place
+    with pytest.raises(nf.InvalidArgument):
+        store.backup(place)
+
+
+def test_sessions_are_equal_when_they_are_the_same_session_for_the_same_agent(
+    opener: Opener, tmp_path: Path
+) -> None:
+    store = opener(agent="ada")
+    chat = store.session("x")
+    same = [
+        store.session("x"), opener(agent="ada").session("x"), store.session("x", agent="ada"),
+        copy.copy(chat), store.scoped(deadline=9).session("x"),
+    ]  # fmt: skip
+    assert all(other == chat and hash(other) == hash(chat) for other in same)
+    others = [
+        store.session("y"), store.session("x", agent="bob"), store.session("x", namespace="n"),
+        store.scoped(namespace="n").session("x"), "x", None,
+    ]  # fmt: skip
+    assert all(other != chat for other in others)
+    with nf.open(tmp_path / "another", inline=True, agent="ada") as another:
+        assert another.session("x") != chat
+    assert {chat: 1}[store.session("x")] == 1
 
 
 def test_a_backup_is_a_store(opener: Opener, tmp_path: Path) -> None:

@@ -54,6 +54,15 @@ def test_seqs_that_cannot_be_meant_are_refused(chat: nf.Session, wrong: Any) -> 
             chat.erase(wrong, confirm=nf.CONFIRMED)
 
 
+def test_a_turn_in_place_of_its_seq_is_named_by_its_seq(chat: nf.Session) -> None:
+    """The error showed the whole turn, content and all."""
+    turn: Any = chat.append("user", "secret " * 1000)
+    for ask in (lambda: chat.hide(turn), lambda: chat.hide([turn]), lambda: chat.get(turn)):
+        with pytest.raises(nf.InvalidArgument, match=r"turn 0 itself, a Turn; pass turn") as caught:
+            ask()
+        assert "secret" not in str(caught.value)
+
+
 # ---- forks ---------------------------------------------------------------------------------------
 
 
@@ -205,6 +214,8 @@ def test_erasing_without_confirmation_is_refused_and_on_the_record(
     with pytest.raises(ValueError):
         chat.erase(confirm=confirm)
     assert [turn.content for turn in chat] == ["0", "1"]
+    with pytest.raises(nf.InvalidArgument, match="on the record are hide, unhide, fork, erase"):
+        store.audit(operation="nope")
     refused = store.audit(operation="forget-refused")
     assert [(entry.by, entry.reason) for entry in refused] == [("eve", "tidy"), ("ada", None)]
     assert refused[0].target == {"namespace": [], "session": "chat", "seqs": [[0, 0]]}

@@ -440,6 +440,18 @@ def test_a_request_that_no_frame_can_hold_is_refused(rude: RudeOwner, ask: Asker
     assert isinstance(ask(info_request()), SessionReply)
 
 
+def test_few_connections_stay_open_after_many_callers(host: PlainHost) -> None:
+    """A hundred threads that appended at once left 63 idle sockets until close()."""
+    channel = SocketChannel(host.store.store_id, FixedAddresses(Path(host.endpoint.sockets[0])))
+    deadline = time.monotonic() + 30
+    taken = [channel._connect(0, deadline) for _ in range(20)]
+    for connection in taken:
+        channel._give_back(0, connection)
+    assert channel._idle[0] == taken[:8]
+    assert [connection._socket.fileno() for connection in taken[8:]] == [-1] * 12
+    channel.close()
+
+
 def test_an_interrupted_call_leaves_no_stale_reply_behind(rude: RudeOwner) -> None:
     """KeyboardInterrupt in the middle of a reply: the next call must not read the rest of it.
 

@@ -148,6 +148,10 @@ def test_a_session_is_a_sequence_of_its_turns(chat: nf.Session) -> None:
     assert seqs(chat[18:99]) == [18, 19] and chat[5:5] == [] and chat[30:] == []
     assert seqs(reversed(chat)) == list(range(19, -1, -1))
     assert list(chat) == chat[:]
+    wrong: Any
+    for wrong in (slice(0, 3, 0), slice("a", None), slice(None, 1.5)):
+        with pytest.raises(nf.InvalidArgument, match="no slice of a session"):
+            chat[wrong]
 
 
 def test_what_is_not_there_raises_or_gives_the_default(chat: nf.Session) -> None:

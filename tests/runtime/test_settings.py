@@ -11,6 +11,7 @@ import pytest
 
 import neverforget as nf
 from neverforget.runtime import config as settings
+from neverforget.runtime.arguments import sync_code
 from neverforget.runtime.config import Config, attached, effective, host_settings, named
 
 
@@ -52,10 +53,10 @@ def test_a_client_that_attaches_takes_the_hosts_settings() -> None:
     found = attached(Config(sync="process"), hosted, {"deadline_s": 4.0})
     assert (found.partitions, found.segment_bytes) == (3, 8192)
     assert found.sources["partitions"] == "host" and found.sources["deadline_s"] == "store.toml"
-    wrong: Any
-    for wrong in ({"partitions": 2}, {"segment_bytes": 4096}):
-        with pytest.raises(nf.InvalidArgument, match="at the host"):
-            attached(Config(**wrong), hosted, {})
+    with pytest.raises(nf.InvalidArgument, match="at the host"):
+        attached(Config(segment_bytes=4096), hosted, {})
+    with pytest.raises(nf.InvalidArgument, match=r"was fixed as 3.*make another store"):
+        attached(Config(partitions=2), hosted, {})  # no host can be started with another value
     assert attached(Config(partitions=3), hosted, {}).partitions == 3
 
 
@@ -78,6 +79,16 @@ def test_a_client_that_attaches_takes_the_hosts_settings() -> None:
 def test_values_that_cannot_be_meant_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(nf.InvalidArgument, match=next(iter(wrong))):
         Config(**wrong)
+
+
+def test_a_level_that_is_to_come_says_not_yet() -> None:
+    wrong: Any = "replica"
+    with pytest.raises(nf.InvalidArgument, match="does not have yet"):
+        Config(sync=wrong)
+    with pytest.raises(nf.InvalidArgument, match=r'pass "disk" or "process"$'):
+        sync_code("both", "disk")  # type: ignore[arg-type]
+    with pytest.raises(nf.InvalidArgument, match="does not have yet"):
+        sync_code(wrong, "disk")
 
 
 def test_the_file_holds_what_is_fixed_and_what_the_host_was_told(tmp_path: Path) -> None:
