@@ -1,4 +1,6 @@
-"""Checks of the whole log and backups: one at a time, on a thread beside the owner's loop."""
+"""Checks of the whole log and backups: one at a time, on a thread beside the owner's loop. An owner
+that ends gives them up: what is under way at its next segment, what waits at once.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,8 @@ from neverforget.actors.messages import (
     Verify,
     VerifyReply,
 )
-from neverforget.actors.ports import Pending, failure
-from neverforget.storage.errors import Corrupt, NeverforgetError, Overloaded
+from neverforget.actors.ports import Pending, failure, internal_error
+from neverforget.storage.errors import Corrupt, NeverforgetError, Overloaded, Unavailable
 from neverforget.storage.region import Region
 from neverforget.storage.results import Finding
 
@@ -30,18 +32,25 @@ class Checks:
         self._worker = ThreadPoolExecutor(1, thread_name_prefix=name)
         self._waiting = 0
         self._lock = threading.Lock()
+        self._ending = threading.Event()
 
     def __len__(self) -> int:
         return self._waiting
 
     def verify(self, region: Region, pending: Pending, request: Verify) -> None:
-        self._submit(pending, lambda: _verify(region, request))
+        self._submit(pending, lambda: _verify(region, request, self._go_on))
 
     def backup(self, region: Region, pending: Pending, request: Backup) -> None:
-        self._submit(pending, lambda: _backup(region, request))
+        self._submit(pending, lambda: _backup(region, request, self._go_on))
 
     def close(self) -> None:
-        self._worker.shutdown(wait=True)
+        """Everybody who waits is told that the owner ends."""
+        self._ending.set()
+        self._worker.shutdown(wait=True, cancel_futures=True)
+
+    def _go_on(self) -> None:
+        if self._ending.is_set():
+            raise _ended()
 
     def _submit(self, pending: Pending, work: Callable[[], AnyReply]) -> None:
         with self._lock:
@@ -50,7 +59,14 @@ class Checks:
                 pending.reply(failure(pending.request.id, error))
                 return
             self._waiting += 1
-        self._worker.submit(self._do, pending, work)
+        self._worker.submit(self._do, pending, work).add_done_callback(
+            lambda future: self._given_up(pending) if future.cancelled() else None
+        )
+
+    def _given_up(self, pending: Pending) -> None:
+        with self._lock:
+            self._waiting -= 1
+        pending.reply(failure(pending.request.id, _ended()))
 
     def _do(self, pending: Pending, work: Callable[[], AnyReply]) -> None:
         id = pending.request.id
@@ -62,15 +78,19 @@ class Checks:
             reply = failure(id, Corrupt(f"reading or copying the log failed: {error}"))
         except Exception as error:
             log.exception("a check or backup failed")
-            reply = failure(id, NeverforgetError(f"internal error: {error!r}"))
+            reply = failure(id, internal_error(error))
         finally:
             with self._lock:
                 self._waiting -= 1
         pending.reply(reply)
 
 
-def _verify(region: Region, request: Verify) -> VerifyReply:
-    verification = region.verify()
+def _ended() -> Unavailable:
+    return Unavailable("the owner has ended; ask again", outcome="not_applied")
+
+
+def _verify(region: Region, request: Verify, go_on: Callable[[], None]) -> VerifyReply:
+    verification = region.verify(go_on)
     findings: list[Finding] = []
     for finding in verification:
         if len(findings) < _FINDINGS_MAX:
@@ -78,6 +98,6 @@ def _verify(region: Region, request: Verify) -> VerifyReply:
     return VerifyReply(request.id, findings, verification.records, verification.bytes)
 
 
-def _backup(region: Region, request: Backup) -> BackupReply:
-    size, durable = region.backup(Path(request.directory))
+def _backup(region: Region, request: Backup, go_on: Callable[[], None]) -> BackupReply:
+    size, durable = region.backup(Path(request.directory), go_on)
     return BackupReply(request.id, size, durable)

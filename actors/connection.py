@@ -43,14 +43,10 @@ class Bounds:
     hello_bytes_max: int = 4096  # closed: the first frame is small
     requests_max: int = 4096  # taken in one turn by all connections; beyond: Overloaded
     reads_max: int = 16  # taken in one turn from one connection; more wait for the next turn
-    unsent_bytes_max: int = (
-        8 * 1024 * 1024
-    )  # replies not sent yet; beyond, this connection's requests wait
+    unsent_bytes_max: int = 8 * 1024 * 1024  # replies not sent; beyond, its requests wait
     connections_max: int = 4096  # Overloaded, then closed
     large_bytes: int = 1024 * 1024  # a frame of this size or more counts as large
-    large_bytes_max: int = (
-        256 * 1024 * 1024
-    )  # large frames arriving at once; more wait in the kernel
+    large_bytes_max: int = 256 * 1024 * 1024  # of large frames at once; more wait in the kernel
     stall_s: float = 30.0  # half a frame, or unsent replies, without progress; closed
 
 
@@ -177,9 +173,8 @@ class Connection:
     def _continue_part(self) -> list[AnyRequest]:
         part = self._part
         assert part is not None
-        if (
-            len(part) == self._part_filled
-        ):  # the buffer grows with what arrives, not with what was announced
+        if len(part) == self._part_filled:
+            # The buffer grows with what arrives, not with what was announced.
             part.extend(bytes(min(self._part_size - len(part), max(len(part), _PART_STEP))))
         with memoryview(part) as view, view[self._part_filled :] as target:
             self._part_filled += self._receive(target)

@@ -7,18 +7,34 @@ process. A repeat of what is not durable yet waits like the original.
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from neverforget.actors.messages import SYNC_DISK, AnyReply, Append, Fork
+from neverforget.actors.messages import (
+    SYNC_DISK,
+    SYNC_PROCESS,
+    AnyReply,
+    AnyRequest,
+    Append,
+    Fork,
+)
 from neverforget.actors.parked_waits import SessionName
 from neverforget.actors.partition_requests import STAGED
-from neverforget.actors.ports import Pending, failure
-from neverforget.storage.errors import NeverforgetError, Poisoned
+from neverforget.actors.ports import Pending, failure, internal_error
+from neverforget.storage.errors import (
+    Conflict,
+    Corrupt,
+    InvalidArgument,
+    NeverforgetError,
+    Poisoned,
+)
 from neverforget.storage.region import Region
 
+log = logging.getLogger(__name__)
 
-class Group:
+
+class Mutations:
     """``refusal``: why the region takes no writes, None: it does."""
 
     def __init__(
@@ -26,16 +42,17 @@ class Group:
     ) -> None:
         self.later: deque[Pending] = deque()  # what is no mutation, and what nobody has looked at
         self.changed: set[SessionName] = set()  # sessions that may have new turns
-        self.mutates = False
+        self.any = False
         self._region = region
         self._pendings = pendings
         self._refusal = refusal
         self._waiting: list[tuple[Pending, AnyReply, int, bool]] = []
+        self._conflicts: list[tuple[Pending, AnyReply]] = []
 
-    def commit(self, flush: Callable[[], None]) -> None:
+    def carry_out(self, send: Callable[[], None]) -> None:
         """Raises Poisoned when the log has failed; see ``fail``."""
         self._stage()
-        if not self._waiting:
+        if not self._waiting and not self._conflicts:
             return
         region = self._region
         region.write()
@@ -48,20 +65,23 @@ class Group:
                 pending.reply(reply)
         if for_disk:
             if len(for_disk) < len(self._waiting):
-                flush()
+                send()
             region.sync()
             for pending, reply in for_disk:
                 pending.reply(reply)
-        flush()
+        for pending, reply in self._conflicts:
+            pending.reply(reply)
+        send()
 
     def fail(self, error: BaseException) -> None:
         """Whoever has no answer yet is told that the outcome is unknown. ``later`` is left: nothing
         of that was begun."""
         unknown = outcome_unknown(error)
-        for pending, _, _, _ in self._waiting:
+        for pending in [w[0] for w in self._waiting] + [c[0] for c in self._conflicts]:
             pending.reply(failure(pending.request.id, unknown))
 
     def _stage(self) -> None:
+        region = self._region
         for number, pending in enumerate(self._pendings):
             request = pending.request
             stage = STAGED.get(type(request))
@@ -71,20 +91,46 @@ class Group:
             if self._refusal is not None:
                 pending.reply(failure(request.id, self._refusal))
                 continue
-            disk = type(request) is not Append or request.sync == SYNC_DISK
+            end_before = region.log_end
             try:
-                reply, end = stage(self._region, request)
+                disk = _waits_for_disk(request)
+                reply, end = stage(region, request)
             except Poisoned as error:
                 pending.reply(failure(request.id, outcome_unknown(error)))
                 self.later.extend(self._pendings[number + 1 :])
                 raise
+            except Conflict as error:
+                # What it conflicts with may be staged only: if that is lost, so is this answer.
+                self._conflicts.append((pending, failure(request.id, error)))
+                continue
             except NeverforgetError as error:
                 pending.reply(failure(request.id, error))
                 continue
-            self.mutates = True
+            except Exception as error:
+                if region.log_end != end_before:
+                    raise  # what is staged is in doubt
+                pending.reply(failure(request.id, of_one_request(error)))
+                continue
+            self.any = True
             self._waiting.append((pending, reply, end, disk))
-            if isinstance(request, Append | Fork):
+            if type(request) is Append or type(request) is Fork:
                 self.changed.add((request.namespace, request.session))
+
+
+def _waits_for_disk(request: AnyRequest) -> bool:
+    if type(request) is not Append or request.sync == SYNC_DISK:
+        return True
+    if request.sync != SYNC_PROCESS:
+        raise InvalidArgument(f"this owner knows no sync level {request.sync}")
+    return False
+
+
+def of_one_request(error: Exception) -> NeverforgetError:
+    """What the client is told of an error that leaves the log, and everybody else, as they were."""
+    if isinstance(error, OSError):
+        return Corrupt(f"the log cannot be read: {error}")
+    log.exception("a request failed")
+    return internal_error(error)
 
 
 def outcome_unknown(error: BaseException) -> Poisoned:

@@ -7,10 +7,10 @@ producer_seq). Namespaces are absolute. ``by`` says who did it, for the audit.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from neverforget.storage.results import (
     Appended,
@@ -26,6 +26,11 @@ from neverforget.storage.results import (
 PROTOCOL_VERSION = 1
 FRAME_BYTES_MAX = 72 * 1024 * 1024
 SYNC_PROCESS, SYNC_DISK = 0, 1
+
+# What the fields of a record header hold. A frame with other numbers is none.
+Producer = Annotated[int, Meta(ge=0)]  # msgpack has none above 64 bits
+ProducerSeq = Annotated[int, Meta(ge=0, le=0xFFFFFFFF)]
+Tokens = Annotated[int, Meta(ge=0, le=2**53)]
 
 
 class Request(Struct, array_like=True, tag_field="t"):
@@ -49,8 +54,8 @@ class Append(Request, tag=2):
     namespace: tuple[str, ...]
     session: str
     agent: str | None
-    producer: int
-    producer_seq: int
+    producer: Producer
+    producer_seq: ProducerSeq
     sync: int
     expect_seq: int | None
     records: bytes
@@ -139,8 +144,8 @@ class Hide(Request, tag=10):
     hidden: bool
     by: str
     reason: str | None
-    producer: int
-    producer_seq: int
+    producer: Producer
+    producer_seq: ProducerSeq
 
 
 class Fork(Request, tag=11):
@@ -149,10 +154,10 @@ class Fork(Request, tag=11):
     namespace: tuple[str, ...]
     session: str
     parent: ForkPoint
-    tokens: int
+    tokens: Tokens
     by: str
-    producer: int
-    producer_seq: int
+    producer: Producer
+    producer_seq: ProducerSeq
 
 
 class Erase(Request, tag=12):
@@ -166,8 +171,8 @@ class Erase(Request, tag=12):
     confirm: str | None
     by: str
     reason: str | None
-    producer: int
-    producer_seq: int
+    producer: Producer
+    producer_seq: ProducerSeq
 
 
 class Mark(Request, tag=13):
@@ -178,8 +183,8 @@ class Mark(Request, tag=13):
     first: int
     last: int
     extractor: str
-    producer: int
-    producer_seq: int
+    producer: Producer
+    producer_seq: ProducerSeq
 
 
 class Refuse(Request, tag=14):
@@ -320,8 +325,8 @@ class HostReply(Reply, tag=113):
 
 
 class Failure(Reply, tag=199):
-    """The error of ``storage.errors`` with this code: see ``from_wire``. ``applied``: False means
-    surely not.
+    """The error of ``storage.errors`` with this code; ``fields`` are its attributes. See
+    ``from_wire``.
     """
 
     code: str

@@ -17,15 +17,18 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from neverforget.actors import partition_requests as requests
 from neverforget.actors.checks import Checks
-from neverforget.actors.group_commit import Group, outcome_unknown
+from neverforget.actors.group_commit import Mutations, of_one_request, outcome_unknown
 from neverforget.actors.messages import (
     PROTOCOL_VERSION,
     AnyReply,
+    AnyRequest,
     Backup,
     Erase,
+    Failure,
     Status,
     StatusReply,
     Verify,
@@ -37,7 +40,6 @@ from neverforget.actors.ports import Pending, failure
 from neverforget.actors.region_life import PartitionSpec, RegionLife
 from neverforget.storage.clock import Clock, SystemClock
 from neverforget.storage.errors import (
-    Corrupt,
     InvalidArgument,
     NeverforgetError,
     Overloaded,
@@ -50,6 +52,7 @@ from neverforget.storage.region import Region
 __all__ = ["Partition", "PartitionSpec"]
 
 _PARKED_MAX = 10_000
+T = TypeVar("T")
 
 
 def _nothing() -> None:
@@ -142,21 +145,21 @@ class Partition:
                 due = at
         return due
 
-    def run(self, pendings: Sequence[Pending], flush: Callable[[], None] = _nothing) -> None:
+    def run(self, pendings: Sequence[Pending], send: Callable[[], None] = _nothing) -> None:
         region = self._life.region
         self._queued = len(pendings)
         if region is None:
             self._hold(pendings)
             return
-        group = Group(region, pendings, self._life.error)
+        mutations = Mutations(region, pendings, self._life.error)
         try:
-            group.commit(flush)
-            while group.later:
-                self._serve(region, group.later.popleft())
+            mutations.carry_out(send)
+            while mutations.later:
+                self._serve(region, mutations.later.popleft())
         except Poisoned as error:
             # What nobody has looked at yet is asked again of the reopened region.
-            group.fail(error)
-            self._held.extend(group.later)
+            mutations.fail(error)
+            self._held.extend(mutations.later)
             self._lost(error)
             return
         except BaseException as error:
@@ -165,14 +168,14 @@ class Partition:
                 pending.reply(failure(pending.request.id, outcome_unknown(error)))
             self._lost(error)
             raise
-        if group.changed and len(self._waits):
-            self._waits.news(group.changed, lambda pending: self._news_for(region, pending))
-        self._plan(region, group.mutates)
+        if mutations.changed and len(self._waits):
+            self._waits.news(mutations.changed, lambda pending: self._news_for(region, pending))
+        self._plan(region, mutations.any)
 
-    def tick(self) -> None:
+    def tick(self, send: Callable[[], None] = _nothing) -> None:
         now = self._clock.monotonic()
         if self._life.tick():
-            self._state_changed()
+            self._state_changed(send)
         region = self._life.region
         if region is None:
             self._sync_at = self._noop_at = None
@@ -193,11 +196,11 @@ class Partition:
         if self._life.check_place():
             self._state_changed()
 
-    def _state_changed(self) -> None:
+    def _state_changed(self, send: Callable[[], None] = _nothing) -> None:
         error = self._life.error
         if self._life.region is not None:
             held, self._held = list(self._held), deque()
-            self.run([p for p in held if p.alive])
+            self.run(held, send)
         elif error is not None:
             self._refuse_held(error)
             if self.state == "quarantined":  # nothing will ever come
@@ -207,40 +210,44 @@ class Partition:
 
     def _serve(self, region: Region, pending: Pending) -> None:
         """Everything that is not staged: reads, erasure, checks."""
-        if not pending.alive:
-            return
         request = pending.request
-        reply: AnyReply | None
+        if type(request) is Erase:
+            self._erase(region, pending, request)
+        elif not pending.alive:
+            return  # nobody waits for what changes nothing
+        elif type(request) is Verify:
+            self._checks.verify(region, pending, request)
+        elif type(request) is Backup:
+            self._checks.backup(region, pending, request)
+        else:
+            reply = _answer(request, lambda: self._read(region, pending))
+            if reply is not None:
+                pending.reply(reply)
+
+    def _erase(self, region: Region, pending: Pending, request: Erase) -> None:
+        if self._life.error is not None:
+            pending.reply(failure(request.id, self._life.error))
+            return
         try:
-            match request:
-                case Status():
-                    reply = self._status(pending)
-                case Wait():
-                    reply = self._wait(region, pending, request)
-                case Verify():
-                    self._checks.verify(region, pending, request)
-                    return
-                case Backup():
-                    self._checks.backup(region, pending, request)
-                    return
-                case Erase() if self._life.error is not None:
-                    reply = failure(request.id, self._life.error)
-                case Erase():
-                    reply = requests.erase(region, request)
-                case _ if (read := requests.READ.get(type(request))) is not None:
-                    reply = read(region, request)
-                case _:
-                    name = type(request).__name__
-                    reply = failure(request.id, InvalidArgument(f"{name} is not for an owner"))
+            pending.reply(requests.erase(region, request))
         except Poisoned as error:
             pending.reply(failure(request.id, outcome_unknown(error)))
             raise
         except NeverforgetError as error:
-            reply = failure(request.id, error)
+            pending.reply(failure(request.id, error))
         except OSError as error:
-            reply = failure(request.id, Corrupt(f"the log cannot be read: {error}"))
-        if reply is not None:
-            pending.reply(reply)
+            pending.reply(failure(request.id, of_one_request(error)))
+
+    def _read(self, region: Region, pending: Pending) -> AnyReply | None:
+        request = pending.request
+        if type(request) is Status:
+            return self._status(pending)
+        if type(request) is Wait:
+            return self._wait(region, pending, request)
+        read = requests.READ.get(type(request))
+        if read is None:
+            raise InvalidArgument(f"{type(request).__name__} is not for an owner")
+        return read(region, request)
 
     def _lost(self, error: BaseException) -> None:
         self._sync_at = self._noop_at = None
@@ -279,10 +286,7 @@ class Partition:
     def _news_for(self, region: Region, pending: Pending) -> AnyReply | None:
         request = pending.request
         assert isinstance(request, Wait)
-        try:
-            return requests.news(region, request)
-        except NeverforgetError as error:
-            return failure(request.id, error)
+        return _answer(request, lambda: requests.news(region, request))
 
     def _time_is_up(self, pending: Pending) -> AnyReply:
         request = pending.request
@@ -290,10 +294,7 @@ class Partition:
         region = self._life.region
         if region is None:
             return failure(request.id, self._not_ready())
-        try:
-            return requests.info(region, request)
-        except NeverforgetError as error:
-            return failure(request.id, error)
+        return _answer(request, lambda: requests.info(region, request))
 
     # ---- not open --------------------------------------------------------------------------------
 
@@ -330,3 +331,13 @@ class Partition:
             self._queued - 1 + len(self._held) + len(self._checks),
             self._clients,
         )
+
+
+def _answer(request: AnyRequest, ask: Callable[[], T]) -> T | Failure:
+    """What ``ask`` answers; what it raises is an error of this request alone."""
+    try:
+        return ask()
+    except NeverforgetError as error:
+        return failure(request.id, error)
+    except Exception as error:
+        return failure(request.id, of_one_request(error))

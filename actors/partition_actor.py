@@ -9,6 +9,7 @@ restart it, and the next host must get the locks.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 from pathlib import Path
@@ -36,10 +37,15 @@ class RemotePending:
         self.alive = True
         self._loop = asyncio.get_running_loop()
         self._answer: asyncio.Future[bytes] = self._loop.create_future()
+        self._answered = False
 
     def reply(self, message: AnyReply) -> None:
+        if self._answered:
+            return
+        self._answered = True
         payload = encoder.encode(message)
-        self._loop.call_soon_threadsafe(self._set, payload)
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            self._loop.call_soon_threadsafe(self._set, payload)
 
     def _set(self, payload: bytes) -> None:
         if not self._answer.done():

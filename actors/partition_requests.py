@@ -72,7 +72,7 @@ def _refuse(region: Region, r: Refuse) -> tuple[AnyReply, int]:
 
 
 def _settle(region: Region, r: Settle) -> tuple[AnyReply, int]:
-    return DoneReply(r.id), region.status().tail
+    return DoneReply(r.id), region.log_end
 
 
 def _tail(region: Region, r: Tail) -> AnyReply:

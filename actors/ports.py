@@ -39,13 +39,14 @@ class Service(Protocol):
         """``wake`` (any thread) makes the transport look at ``deadline`` again soon."""
         ...
 
-    def run(self, pendings: Sequence[Pending], flush: Callable[[], None]) -> None:
-        """One turn: take all requests, answer each now or later. Does not raise, does not wait for
-        another request. ``flush`` sends what has been answered so far; it is worth calling before
-        something slow."""
+    def run(self, pendings: Sequence[Pending], send: Callable[[], None]) -> None:
+        """One turn: take all requests, answer each now or later. Does not wait for another request.
+        What it raises is a mistake of its own, never a fault of the disk; whoever has no answer
+        then may be told so. ``send`` sends what has been answered so far; it is worth calling
+        before something slow."""
         ...
 
-    def tick(self) -> None:
+    def tick(self, send: Callable[[], None]) -> None:
         """Do what time has made due. Called when ``deadline`` has passed."""
         ...
 
@@ -59,6 +60,11 @@ class Service(Protocol):
     def clients_changed(self, clients: int) -> None:
         """The transport now has this many greeted connections."""
         ...
+
+
+def internal_error(error: Exception) -> NeverforgetError:
+    """What a caller is told of a mistake of ours; it belongs in the log, too."""
+    return NeverforgetError(f"internal error: {error!r}")
 
 
 def failure(id: int, error: NeverforgetError) -> Failure:

@@ -3,7 +3,8 @@
     recovering --opened--> serving --poisoned--> recovering
         |  ^                                          |
         |  +------- again, with growing pauses -------+
-        +--cannot be written--> readonly (tried again)      what is wrong with the disk may pass
+        +--cannot be written--> readonly (tried again)      what is wrong with the disk may pass;
+        |                                                   it serves until the next one stands
         +--not what it should be--> quarantined             only a person can put that right
 
 A serving region whose directory was deleted, renamed or replaced is quarantined as well: what it
@@ -34,6 +35,7 @@ from neverforget.storage.errors import (
     OutOfSpace,
     Poisoned,
     StoreLocked,
+    Unavailable,
     UnsupportedFormat,
 )
 from neverforget.storage.filesystem import FileSystem
@@ -101,16 +103,17 @@ class RegionLife:
         self._opener: threading.Thread | None = None
         self._retry_at: float | None = None
         self._retry_s = _RETRY_S_MIN
-        # Makes spare segments and side files for the region: one thread, started when first used.
-        self._keeper = ThreadPoolExecutor(1, thread_name_prefix=f"keeper-{spec.partition}")
+        # Makes spare segments and side files for the region. Side files are made one at a time, so
+        # with two threads no roll waits for one. They are started when first used.
+        self._keeper = ThreadPoolExecutor(2, thread_name_prefix=f"keeper-{spec.partition}")
 
     def open(self) -> None:
         """Recover the region here and now."""
-        self._accept(self._attempt(None))
+        self._accept(self._attempt(None, None))
 
     def start(self) -> None:
         """Recover it in the background; ``tick`` will find it."""
-        self._start(None)
+        self._start(None, None)
 
     def deadline(self) -> float | None:
         if self._outcome is not None:
@@ -134,15 +137,18 @@ class RegionLife:
             return True
         if self._retry_at is not None and self._retry_at <= now:
             self._retry_at = None
-            self._reopen()
+            if self.region is None:
+                self._reopen()
+            else:  # what can be read goes on being read
+                self._start(None, self.region)
         return False
 
     def check_place(self) -> bool:
         """Quarantine the region if its directory, or the store's, is no longer the one that was
         opened. True: that was so."""
         region = self.region
-        if region is None or not self._lock:
-            self._place_due = None
+        if region is None or not self._lock or self._opener is not None:
+            self._place_due = None  # an opening finds out by itself, and begins this anew
             return False
         self._place_due = self._clock.monotonic() + _PLACE_CHECK_S
         why = self._store_displaced() or region.displaced()
@@ -164,6 +170,8 @@ class RegionLife:
     def lost(self, error: BaseException) -> bool:
         """The region has failed to write: nothing more is acknowledged until it was opened anew.
         True: never, since its directory is gone."""
+        if self._opener is not None:
+            return False  # of a region that only reads: the next one comes already
         if self.check_place():
             return True
         self.reason = str(error)
@@ -175,8 +183,8 @@ class RegionLife:
         """Seal what is open, give the lock back. Does not raise: what was acknowledged is safe
         already, and the next owner recovers whatever this one could not finish."""
         self._join()
-        if self._outcome is not None and self._outcome.region is not None:
-            self.region = self._outcome.region
+        if self._outcome is not None:
+            self._accept(self._outcome)
         self._outcome = self._retry_at = self._place_due = None
         region, self.region = self.region, None
         self.state, self.reason = "recovering", "closed"
@@ -219,33 +227,42 @@ class RegionLife:
     def _reopen(self) -> None:
         region, self.region = self.region, None
         self.state, self.error = "recovering", None
-        self._start(region)
+        self._start(region, None)
 
-    def _start(self, old: Region | None) -> None:
+    def _start(self, lost: Region | None, read_only: Region | None) -> None:
+        """Open anew in the background, after ``lost`` was closed or beside ``read_only``."""
+
         def work() -> None:
-            self._outcome = self._attempt(old)
+            self._outcome = self._attempt(lost, read_only)
             self._wake()
 
         name = f"open-p{self._spec.partition}"
-        self._opener = threading.Thread(target=work, name=name, daemon=True)
-        self._opener.start()
+        opener = threading.Thread(target=work, name=name, daemon=True)
+        try:
+            opener.start()
+        except RuntimeError as error:  # no more threads: it is tried again
+            if lost is not None:
+                lost.close()
+            self._outcome = _Outcome(read_only, error)
+        else:
+            self._opener = opener
 
     def _join(self) -> None:
         if self._opener is not None:
             self._opener.join()
             self._opener = None
 
-    def _attempt(self, old: Region | None) -> _Outcome:
+    def _attempt(self, lost: Region | None, read_only: Region | None) -> _Outcome:
         try:
-            if old is not None:
-                old.close()
-            return _Outcome(self._open(read_only=False), None)
+            if lost is not None:
+                lost.close()
+            return _Outcome(self._open(predecessor=read_only), None)
         except (StoreLocked, NotFound, Corrupt, UnsupportedFormat) as error:
             return _Outcome(None, error)
         except OSError as error:  # OutOfSpace and Poisoned are such
-            return _Outcome(self._open_read_only(), error)
+            return _Outcome(read_only or self._open_read_only(), error)
         except Exception as error:
-            return _Outcome(None, error)
+            return _Outcome(read_only, error)
 
     def _open_read_only(self) -> Region | None:
         """Where only writing fails, what is durable can still be read."""
@@ -255,7 +272,7 @@ class RegionLife:
             log.error("partition %d cannot even be read: %s", self._spec.partition, error)
             return None
 
-    def _open(self, *, read_only: bool) -> Region:
+    def _open(self, *, read_only: bool = False, predecessor: Region | None = None) -> Region:
         spec = self._spec
         return Region.open(
             self._fs,
@@ -277,10 +294,13 @@ class RegionLife:
             lock_wait_s=_LOCK_WAIT_S,
             submit=self._keep,
             read_only=read_only,
+            predecessor=predecessor,
         )
 
     def _accept(self, outcome: _Outcome) -> None:
-        self.region = outcome.region
+        before, self.region = self.region, outcome.region
+        if before is not None and before is not outcome.region:
+            before.close()
         self.epoch = 0 if outcome.region is None else outcome.region.epoch
         error = outcome.error
         if self.region is not None and self._lock:
@@ -295,6 +315,9 @@ class RegionLife:
         match error:
             case StoreLocked():
                 self.state, self.error = "recovering", error
+            case NotFound() | Corrupt():
+                self.state, retry = "quarantined", False
+                self.error = Corrupt(f"{name} is quarantined: {self.reason}")
             case OutOfSpace():
                 self.state = "readonly"
                 self.error = OutOfSpace(f"{name} is read-only: {error}")
@@ -304,9 +327,10 @@ class RegionLife:
             case UnsupportedFormat():
                 self.state, retry = "quarantined", False
                 self.error = UnsupportedFormat(f"{name} is quarantined: {error}")
-            case _:
-                self.state, retry = "quarantined", False
-                self.error = Corrupt(f"{name} is quarantined: {self.reason}")
+            case _:  # not enough memory or threads, or a mistake of ours: nothing says it will stay
+                self.state = "recovering" if outcome.region is None else "readonly"
+                message = f"{name} cannot be opened now: {self.reason}; it tries again"
+                self.error = Unavailable(message, outcome="not_applied")
         log.error("%s is %s: %s", name, self.state, self.reason, exc_info=error)
         if retry:
             self._retry_at = self._clock.monotonic() + self._retry_s

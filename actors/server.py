@@ -3,7 +3,7 @@ groups.
 
 One turn of the loop takes every request that is ready on any connection and hands them to the
 service together, which is what makes a group commit need no timer. The service's answers are queued
-on their connections and sent when it says ``flush``, one system call a connection.
+on their connections and sent when it says so, one system call a connection.
 
 Invariants
 * Only the loop's thread touches connections and the service. ``wake``, ``submit`` and a reply may
@@ -38,7 +38,7 @@ from neverforget.actors.frames import greeting_error
 from neverforget.actors.large_frames import LargeFrames
 from neverforget.actors.listener import Listener
 from neverforget.actors.messages import AnyReply, AnyRequest, Hello
-from neverforget.actors.ports import Pending, Service, failure
+from neverforget.actors.ports import Pending, Service, failure, internal_error
 from neverforget.storage.clock import Clock, SystemClock
 from neverforget.storage.errors import (
     InvalidArgument,
@@ -74,11 +74,12 @@ class SocketServer:
         self._connections: set[Connection] = set()
         self._clients = 0
         self._turn: list[Pending] = []
-        self._dirty: set[Connection] = set()  # replies queued since the last flush
+        self._dirty: set[Connection] = set()  # replies queued and not sent
         self._again: set[Connection] = set()  # hold requests that were read and not taken
         self._large = LargeFrames(self._bounds.large_bytes_max)
         self._submitted: deque[Pending] = deque()
         self._late: deque[tuple[Connection, AnyReply]] = deque()  # answers from other threads
+        self._due: float | None = None  # the service's deadline, as of the beginning of the turn
         self._sweep_at: float | None = None
         self._accept_again_at: float | None = None
         self._stopping = False
@@ -153,10 +154,9 @@ class SocketServer:
         if turn:
             self._serve(turn)
         now = self._clock.monotonic()
-        deadline = self._service.deadline()
-        if deadline is not None and deadline <= now:
-            self._service.tick()
-        self.flush()
+        if self._due is not None and self._due <= now:
+            self._service.tick(self.send)
+        self.send()
         if self._sweep_at is not None and self._sweep_at <= now:
             self._sweep(now)
         if self._accept_again_at is not None and self._accept_again_at <= now:
@@ -164,26 +164,21 @@ class SocketServer:
             self._loop.listen(self._listener.socket, self._accept)
 
     def _timeout(self) -> float | None:
+        self._due = self._service.deadline()
         if self._again or self._submitted or self._late or self._turn:
             return 0.0
-        due = [
-            at
-            for at in (self._service.deadline(), self._sweep_at, self._accept_again_at)
-            if at is not None
-        ]
+        due = [at for at in (self._due, self._sweep_at, self._accept_again_at) if at is not None]
         return max(0.0, min(due) - self._clock.monotonic()) if due else None
 
     def _serve(self, turn: list[Pending]) -> None:
         try:
-            self._service.run(turn, self.flush)
+            self._service.run(turn, self.send)
         except Exception as error:  # a mistake of ours: the callers are told, the next turn goes on
             log.exception("a turn failed")
             for pending in turn:
-                pending.reply(
-                    failure(pending.request.id, NeverforgetError(f"internal error: {error!r}"))
-                )
+                pending.reply(failure(pending.request.id, internal_error(error)))
 
-    def flush(self) -> None:
+    def send(self) -> None:
         """Send what has been answered."""
         while self._dirty:
             connection = self._dirty.pop()
@@ -218,7 +213,7 @@ class SocketServer:
         if events & WRITE:
             connection.progress_at = self._clock.monotonic()
             self._dirty.add(connection)
-            self.flush()
+            self.send()
         if events & READ and not connection.closed and not connection.has_held:
             self._read(connection)
 
@@ -260,7 +255,7 @@ class SocketServer:
     def _refuse(self, connection: Connection, error: NeverforgetError, id: int = 0) -> None:
         connection.closing = True
         self.answer(connection, failure(id, error))
-        self.flush()
+        self.send()
 
     def _watch_for(self, connection: Connection) -> None:
         """Ask the selector for what this connection waits for, and remember to look whether it

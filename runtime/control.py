@@ -50,7 +50,7 @@ class HostService:
     def bind(self, wake: Callable[[], None]) -> None:
         """Nothing here comes from other threads."""
 
-    def run(self, pendings: Sequence[Pending], flush: Callable[[], None]) -> None:
+    def run(self, pendings: Sequence[Pending], send: Callable[[], None]) -> None:
         for pending in pendings:
             request = pending.request
             if isinstance(request, HostStatus):
@@ -59,7 +59,7 @@ class HostService:
                 error = InvalidArgument("this is the host's socket: ask a partition's owner")
                 pending.reply(failure(request.id, error))
 
-    def tick(self) -> None:
+    def tick(self, send: Callable[[], None]) -> None:
         if self._idle_at is not None and self._idle_at <= self._clock.monotonic():
             self._idle_at = None
             self._on_idle()

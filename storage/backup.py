@@ -7,6 +7,7 @@ beside the owner's thread; an erasure that falls into the copying makes it begin
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from neverforget.storage.epoch import EPOCH_FILE
@@ -24,8 +25,9 @@ _PIECE_BYTES = 1 << 20
 _ATTEMPTS = 5
 
 
-def back_up(state: LogState, target: Path) -> tuple[int, int]:
-    """(bytes copied, durable mark of the copy). ``target`` must be new or empty.
+def back_up(state: LogState, target: Path, before_each: Callable[[], None]) -> tuple[int, int]:
+    """(bytes copied, durable mark of the copy). ``target`` must be new or empty. ``before_each``
+    segment is called, and may end it all by raising; what is there then has no identity.
 
     Durable when it returns. Raises InvalidArgument, OutOfSpace, OSError, Conflict.
     """
@@ -36,7 +38,7 @@ def back_up(state: LogState, target: Path) -> tuple[int, int]:
     for _ in range(_ATTEMPTS):
         erasures = state.erasures
         durable = state.log.durable
-        copied = _copy(state, target, durable)
+        copied = _copy(state, target, durable, before_each)
         if state.erasures == erasures:
             copied += _copy_file(fs, state.directory / IDENTITY_FILE, target / IDENTITY_FILE)
             fs.sync_directory(target)
@@ -46,12 +48,13 @@ def back_up(state: LogState, target: Path) -> tuple[int, int]:
     raise Conflict("erasures kept changing what was to be copied; back up again later", seq=None)
 
 
-def _copy(state: LogState, target: Path, durable: int) -> int:
+def _copy(state: LogState, target: Path, durable: int, before_each: Callable[[], None]) -> int:
     fs, source = state.fs, state.directory
     log = target / LOG_DIRECTORY
     fs.make_directory(log)
     copied = 0
     for at, segment in enumerate(state.log.segments()):
+        before_each()
         stop = min(durable, segment.base + segment.size)
         if at and stop <= segment.base + SEGMENT_HEADER_BYTES:
             break  # nothing in it is durable yet

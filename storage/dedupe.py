@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from neverforget.storage.errors import InvalidArgument
 from neverforget.storage.format import Kind, RecordFlag
 
 # At least the newest 1,000,000 records' producers: every producer has a record at least.
@@ -48,7 +49,10 @@ class Requests:
         self._recent: list[tuple[int, array[int]]] = [(0, array("Q"))]
 
     def may_be_known(self, producer: int, producer_seq: int) -> bool:
-        """False: surely never seen. True: ask ``find`` and the log."""
+        """False: surely never seen. True: ask ``find`` and the log. Raises InvalidArgument for what
+        no record can hold."""
+        if producer_seq >> _SEQ_BITS or producer >> 64:
+            raise InvalidArgument(f"{producer}/{producer_seq} is no request id")
         state = self._producers.get(producer)
         if state is None:
             return False

@@ -24,7 +24,6 @@ from neverforget.storage.clock import Clock, SystemClock
 from neverforget.storage.errors import InvalidArgument, OutOfSpace, Poisoned
 from neverforget.storage.filesystem import FileSystem
 from neverforget.storage.format import Kind
-from neverforget.storage.group import Group
 from neverforget.storage.log_options import LogOptions as LogOptions
 from neverforget.storage.log_reader import LogReader
 from neverforget.storage.overwrites import Overwrites
@@ -39,6 +38,7 @@ from neverforget.storage.segment import (
 from neverforget.storage.segments import SegmentInfo as SegmentInfo
 from neverforget.storage.side_files import SideFiles
 from neverforget.storage.spare import SparePipeline, Submit
+from neverforget.storage.staged import StagedBatches
 
 logger = logging.getLogger(__name__)
 
@@ -86,6 +86,7 @@ class Log(LogReader):
         self._claim_written = recovered.proven
         self._last_real_end = recovered.tail
         self._overwrites = Overwrites(fs)
+        self._no_room: tuple[int, str] | None = None  # (bytes, why), until the group is written
 
     # ---- creating and opening --------------------------------------------------------------------
 
@@ -215,7 +216,7 @@ class Log(LogReader):
     def _stage(self, buffer: Buffer) -> None:
         n_bytes = len(buffer)
         assert n_bytes & 7 == 0 and self.tail + n_bytes <= self._active.end, "reserve first"
-        self._group.add(buffer, self.tail, self.durable)
+        self._staged.add(buffer, self.tail, self.durable)
         self.tail += n_bytes
 
     def write(self) -> None:
@@ -226,16 +227,17 @@ class Log(LogReader):
         """
         if self.poisoned is not None:
             self._refuse()
-        group = self._group
-        if not group.buffers:
+        self._no_room = None
+        staged = self._staged
+        if not staged.buffers:
             return
         try:
-            self._active.file.pwrite(group.buffers, group.start - self._active.base)
+            self._active.file.pwrite(staged.buffers, staged.start - self._active.base)
         except OSError as error:
             self._poison("write", error)
-        self._group = Group()
+        self._staged = StagedBatches()
         self.written = self.tail
-        self._claim_written = group.claim
+        self._claim_written = staged.claim
         if self.tail - self._active.base > self._active.size // 2:
             self._spares.prepare(self._active)
 
@@ -303,9 +305,13 @@ class Log(LogReader):
     # ---- rolling and sealing ---------------------------------------------------------------------
 
     def _roll(self, n_bytes: int) -> None:
+        if self._no_room is not None and n_bytes >= self._no_room[0]:
+            raise OutOfSpace(self._no_room[1])
         try:
             following = self._spares.following(self._active, n_bytes)
-        except OutOfSpace:
+        except OutOfSpace as error:
+            # Not tried again for others of the group: finding that out may take the disk long.
+            self._no_room = n_bytes, str(error)
             raise
         except OSError as error:
             self._poison("making of a segment", error)
@@ -335,7 +341,7 @@ class Log(LogReader):
         if self.closed:
             return
         self.closed = True
-        self._group = Group()
+        self._staged = StagedBatches()
         self._overwrites.clear()
         self._spares.close()
         self._sides.close()

@@ -5,6 +5,7 @@ One thread owns it; ``backup`` may run on another beside it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from neverforget.storage.backup import back_up
@@ -32,6 +33,11 @@ class LogOwner:
     def sync(self) -> None:
         """Everything written onto the disk: it survives power loss. Or Poisoned."""
         self._log.sync()
+
+    @property
+    def log_end(self) -> int:
+        """Where the next batch will stand: everything staged ends at or below it."""
+        return self._log.tail
 
     @property
     def written(self) -> int:
@@ -80,17 +86,27 @@ class LogOwner:
         log.sync()
         return True
 
-    def backup(self, directory: Path) -> tuple[int, int]:
+    def backup(
+        self, directory: Path, before_each: Callable[[], None] = lambda: None
+    ) -> tuple[int, int]:
         """(bytes, durable) of a copy in ``directory`` that opens as this region. See ``back_up``.
         What is only staged or written is not in it: ``sync`` first.
         """
-        return back_up(self._owned, directory)
+        return back_up(self._owned, directory, before_each)
 
     def seal(self) -> None:
         """An orderly end: everything durable, and headers aside, so that the next opening is fast.
         Raises Poisoned.
         """
         self._log.seal()
+
+    @property
+    def held_lock(self) -> DirectoryLock | None:
+        return self._lock
+
+    def leave_lock(self) -> None:
+        """A successor in this process has the lock now: ``close`` does not release it."""
+        self._lock = None
 
     def close(self) -> None:
         """Release files and lock. What was staged and not written is dropped. Idempotent."""

@@ -5,18 +5,18 @@ Every read checks both CRCs; nothing that fails one is returned.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
 from pathlib import Path
 
 from neverforget.storage.check import verify_segment
 from neverforget.storage.filesystem import FileSystem
-from neverforget.storage.group import Group
 from neverforget.storage.record import Header, log_seed
 from neverforget.storage.results import Finding
 from neverforget.storage.segment import SEGMENT_HEADER_BYTES, Segment
 from neverforget.storage.segments import SegmentInfo, Segments
 from neverforget.storage.side_file import SideFile
 from neverforget.storage.side_files import SideFiles
+from neverforget.storage.staged import StagedBatches
 
 
 class LogReader:
@@ -39,7 +39,7 @@ class LogReader:
         self._segments = Segments(directory, self._seed, segments)
         self._active = self._segments.active
         self._sides = sides
-        self._group = Group()
+        self._staged = StagedBatches()
         self.tail = self.written = self.durable = tail
 
     def read(self, position: int) -> memoryview:
@@ -48,8 +48,8 @@ class LogReader:
         The view stays good after ``close``; copy what must not change under an erasure. Raises
         Corrupt.
         """
-        if self._group.holds(position):
-            return self._group.read(position, self._seed)[0]
+        if self._staged.holds(position):
+            return self._staged.read(position, self._seed)[0]
         return self._segments.read(position)
 
     def header(self, position: int) -> Header:
@@ -57,8 +57,8 @@ class LogReader:
 
         Raises Corrupt.
         """
-        if self._group.holds(position):
-            return Header._make(self._group.read(position, self._seed)[1])
+        if self._staged.holds(position):
+            return Header._make(self._staged.read(position, self._seed)[1])
         return Header._make(self._segments.header(position))
 
     def find(self, id12: bytes, since: int = 0) -> list[int]:
@@ -84,16 +84,20 @@ class LogReader:
     def bytes_on_disk(self) -> int:
         return sum(segment.size for segment in self._segments.all)
 
-    def verify(self, erased: Container[int] = ()) -> Iterator[Finding]:
+    def verify(
+        self, erased: Container[int] = (), before_each: Callable[[], None] = lambda: None
+    ) -> Iterator[Finding]:
         """Read everything that is durable now, past the map, and yield what is wrong. May run on
         another thread, beside appends.
 
         ``erased``: positions of records whose body was erased; it must be zero then.
+        ``before_each`` segment is called, and may end it all by raising.
         """
         durable, active = self.durable, self._active
         segments = list(self._segments.all)
         expected = 0
         for segment in segments:
+            before_each()
             if segment.base != expected:
                 name, lost = f"{expected:016x}.seg", segment.base - expected
                 message = "one or more segments are gone"

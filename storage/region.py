@@ -102,12 +102,14 @@ class Region(RegionReads, LogOwner):
         lock: bool = True,
         lock_wait_s: float = 0.0,
         read_only: bool = False,
+        predecessor: Region | None = None,
     ) -> Region:
         """Take the region over: lock, epoch, scan. What it then holds is durable.
 
         ``lock`` False: the caller vouches that nobody else has it (a file system in memory).
         ``read_only``: serve what lies below the durable mark and write nothing, ever; for when an
-        opening raised OutOfSpace or Poisoned.
+        opening raised OutOfSpace or Poisoned. ``predecessor``: such a one, open in this process,
+        which goes on serving meanwhile; its lock is this region's when this returns. Close it then.
         Raises NotFound, UnsupportedFormat, StoreLocked, Corrupt, OutOfSpace, Poisoned (what was
         found could not be made durable), OSError. Nothing is held then.
         """
@@ -128,6 +130,7 @@ class Region(RegionReads, LogOwner):
             clock=clock,
             submit=submit,
             read_only=read_only,
+            held=None if predecessor is None else predecessor.held_lock,
         )
         try:
             index = SessionIndex(digest)
@@ -137,6 +140,8 @@ class Region(RegionReads, LogOwner):
         except BaseException:
             taken.give_up()
             raise
+        if predecessor is not None:
+            predecessor.leave_lock()
         del taken  # what was recovered is as large as all headers
         give_back_free_memory()
         region._recovery_us = int((clock.monotonic() - started) * 1e6)
@@ -248,6 +253,6 @@ class Region(RegionReads, LogOwner):
             findings=list(state.findings),
         )
 
-    def verify(self) -> Verification:
+    def verify(self, before_each: Callable[[], None] = lambda: None) -> Verification:
         """Iterate over it: reads everything that is durable, on whatever thread."""
-        return Verification(self._state)
+        return Verification(self._state, before_each)

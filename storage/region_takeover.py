@@ -24,13 +24,16 @@ from neverforget.storage.spare import Submit
 
 @dataclass(frozen=True, slots=True)
 class Taken:
+    """``acquired``: the lock was taken here, and goes with the rest when that is given up."""
+
     lock: DirectoryLock | None
     log: Log
     recovered: Recovered
+    acquired: bool
 
     def give_up(self) -> None:
         self.log.close()
-        if self.lock is not None:
+        if self.lock is not None and self.acquired:
             self.lock.release()
 
 
@@ -44,9 +47,13 @@ def take_over(
     clock: Clock,
     submit: Submit | None,
     read_only: bool,
+    held: DirectoryLock | None = None,
 ) -> Taken:
-    """Raises what ``Region.open`` says; nothing is held then. ``lock`` None: none is taken."""
-    held = lock() if lock is not None else None
+    """Raises what ``Region.open`` says; nothing more is held then. ``lock`` None: none is taken.
+    ``held``: this process has it already, and keeps it whatever happens."""
+    acquired = held is None and lock is not None
+    if held is None and lock is not None:
+        held = lock()
     if held is not None and held.taken_from is not None:
         # It died. If that was a media error under the map (SIGBUS), the same read must become an
         # error of one turn now, not the next death.
@@ -67,10 +74,10 @@ def take_over(
             read_only=read_only,
         )
     except BaseException:
-        if held is not None:
+        if held is not None and acquired:
             held.release()
         raise
-    taken = Taken(held, log, recovered)
+    taken = Taken(held, log, recovered, acquired)
     try:
         newest = _newest_epoch(recovered)
         if newest >= epoch and not read_only:

@@ -28,7 +28,7 @@ TEMPORARY_SUFFIX = ".seg.tmp"
 PAGE_BYTES = 4096
 _READ_BYTES = 1 << 20
 
-# magic version | log_id | base | size | epoch of its maker, 24 zero bytes, CRC32C of the first 60
+# magic version | log_id | base | size | epoch of its maker | 24 zero bytes | CRC32C of the first 60
 _HEADER = Struct("<IIQQQI24xI")
 assert _HEADER.size == SEGMENT_HEADER_BYTES
 

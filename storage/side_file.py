@@ -28,8 +28,8 @@ SIDE_SUFFIX = ".heads"
 SIDE_HEADER_BYTES = 64
 ID_BYTES = 12
 
-# magic version | log_id | base | size | stop | heads ids | gaps payload CRC | 4 zero bytes, CRC32C
-# of the first 60
+# magic version | log_id | base | size | stop | numbers of heads, ids, gaps | CRC32C of what follows
+# the header | 4 zero bytes | CRC32C of the first 60
 _HEADER = Struct("<IIQQQQIIII4xI")
 assert _HEADER.size == SIDE_HEADER_BYTES
 

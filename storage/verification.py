@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -23,10 +23,13 @@ _PAUSE_TURNS = 256
 
 
 class Verification:
-    """Iterate over it for the findings; ``records`` and ``bytes`` count what was read."""
+    """Iterate over it for the findings; ``records`` and ``bytes`` count what was read.
+    ``before_each`` segment is called, and may end it all by raising.
+    """
 
-    def __init__(self, state: RegionState) -> None:
+    def __init__(self, state: RegionState, before_each: Callable[[], None]) -> None:
         self._state = state
+        self._before_each = before_each
         self.records = 0
         self.bytes = 0
 
@@ -43,7 +46,7 @@ class Verification:
                 yield finding
 
     def _in_the_log(self) -> Iterator[Finding]:
-        yield from self._state.log.verify(_ErasedAt(self._state))
+        yield from self._state.log.verify(_ErasedAt(self._state), self._before_each)
 
     def _against_the_index(self) -> Iterator[Finding]:
         """Every turn in the log stands in the index, and the index has no others."""
@@ -53,6 +56,7 @@ class Verification:
         erased = self._zeroed()
         entered = 0
         for segment in state.log.segments():
+            self._before_each()
             stop = min(limit, segment.base + segment.size)
             if stop <= segment.base + SEGMENT_HEADER_BYTES:
                 continue

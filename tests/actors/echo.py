@@ -52,7 +52,7 @@ class Echo:
     def bind(self, wake: Callable[[], None]) -> None:
         self.wake = wake
 
-    def run(self, pendings: Sequence[Pending], flush: Callable[[], None]) -> None:
+    def run(self, pendings: Sequence[Pending], send: Callable[[], None]) -> None:
         with self.seen:
             self.groups.append([p.request for p in pendings])
             self.seen.notify_all()
@@ -75,7 +75,7 @@ class Echo:
                         self.parked.append(pending)
                         self.seen.notify_all()
 
-    def tick(self) -> None:
+    def tick(self, send: Callable[[], None]) -> None:
         with self.seen:
             self.due = None
             self.ticks += 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,9 +16,10 @@ from neverforget.actors.messages import (
     Failure,
     Get,
     Wait,
+    WindowReply,
 )
 from neverforget.actors.partition import Partition, PartitionSpec
-from neverforget.storage.record import encode_turn, session_scope
+from neverforget.storage.record import decode_records, encode_turn, session_scope
 from neverforget.storage.region import Region
 from neverforget.storage.region_options import RegionOptions
 from tests.fakes.crash_filesystem import ROOT, CrashFileSystem
@@ -167,4 +167,12 @@ def nothing() -> None:
     pass
 
 
-Flush = Callable[[], None]
+def texts(asked: Asked) -> list[Any]:
+    assert isinstance(asked.answer, WindowReply), asked.answer
+    return [
+        None if body is None else body[0] for _, body in decode_records(asked.answer.window.records)
+    ]
+
+
+def all_texts(owned: Owned, session: str = "s") -> list[Any]:
+    return texts(owned.ask(get(99, session))[0])

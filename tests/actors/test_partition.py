@@ -34,7 +34,6 @@ from neverforget.actors.messages import (
 from neverforget.actors.partition import Partition
 from neverforget.storage.directory_lock import DirectoryLock
 from neverforget.storage.filesystem import LocalFileSystem
-from neverforget.storage.record import decode_records
 from neverforget.storage.region import Region
 from neverforget.storage.results import ForkPoint
 from tests.actors.regions import (
@@ -44,12 +43,14 @@ from tests.actors.regions import (
     Asked,
     ManualClock,
     Owned,
+    all_texts,
     append,
     disk,
     get,
     own,
     spec,
     syncs,
+    texts,
     wait,
     writes,
 )
@@ -64,17 +65,6 @@ def owned() -> Iterator[Owned]:
     yield found
     with contextlib.suppress(Killed):  # the test may have cut the power
         found.partition.close()
-
-
-def texts(asked: Asked) -> list[Any]:
-    assert isinstance(asked.answer, WindowReply), asked.answer
-    return [
-        None if body is None else body[0] for _, body in decode_records(asked.answer.window.records)
-    ]
-
-
-def all_texts(owned: Owned, session: str = "s") -> list[Any]:
-    return texts(owned.ask(get(99, session))[0])
 
 
 # ---- groups --------------------------------------------------------------------------------------
@@ -101,8 +91,8 @@ def test_process_is_answered_and_sent_before_the_sync_and_disk_after(owned: Owne
         Asked(request, events) for request in (append(1), append(2, sync=SYNC_PROCESS), get(3))
     ]
     before = syncs(owned.fs)
-    owned.partition.run(asked, lambda: events.append(("flush", syncs(owned.fs) - before)))
-    assert events[:4] == [2, ("flush", 0), 1, ("flush", 1)]
+    owned.partition.run(asked, lambda: events.append(("sent", syncs(owned.fs) - before)))
+    assert events[:4] == [2, ("sent", 0), 1, ("sent", 1)]
     assert events[4] == 3
 
 
@@ -269,9 +259,10 @@ def test_what_was_answered_before_the_sync_failed_stays_answered(owned: Owned) -
 def test_a_background_sync_that_fails_makes_the_owner_recover(owned: Owned) -> None:
     owned.ask(append(1, sync=SYNC_PROCESS))
     owned.fs.inject(Fault("fdatasync", path=".seg", error=errno.EIO))
+    epoch = owned.partition.welcome(0).epoch
     owned.pass_time(1.1)
-    assert owned.partition.state == "recovering"
     owned.until("serving")
+    assert owned.partition.welcome(0).epoch == epoch + 1
     assert all_texts(owned) == ["hello"]
 
 

@@ -28,7 +28,7 @@ class Hosted:
         self.clock.now += seconds
         due = self.service.deadline()
         if due is not None and due <= self.clock.now:
-            self.service.tick()
+            self.service.tick(nothing)
 
 
 def test_a_host_that_nobody_ever_needed_ends() -> None:

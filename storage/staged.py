@@ -11,7 +11,7 @@ from neverforget.storage.format import stride
 from neverforget.storage.segments import HeaderFields, check_header
 
 
-class Group:
+class StagedBatches:
     """Buffers laid end to end from ``start`` on. ``claim``: how far they say that the log is
     durable."""
 
