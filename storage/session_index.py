@@ -29,6 +29,7 @@ _NO_RUNS = Runs()
 # Tuples of agents are shared between sessions up to this size; beyond it each session has a dict.
 SHARED_AGENTS_MAX = 8
 _AGENT_TUPLES_MAX = 4096
+_BUSY_MAX = 4096  # sessions found by name without a digest
 
 Digest = Callable[[tuple[str, ...], str], int]
 
@@ -235,6 +236,7 @@ class SessionIndex:
         self.erased_ids: set[int] = set()
         self.turns = 0
         self._agent_tuples: dict[tuple[str, ...], tuple[str, ...]] = {}
+        self._busy: dict[tuple[tuple[str, ...], str], Session] = {}  # by name, as found lately
 
     def __len__(self) -> int:
         return len(self.catalogue)
@@ -245,12 +247,18 @@ class SessionIndex:
         A taken id is passed over unless the names are equal. One whose name was lost with its
         record answers for the name that has its digest: unreadable is not the same as empty.
         """
+        busy = self._busy.get((namespace, name))
+        if busy is not None:
+            return busy, busy.session_id
         digest = session_id = self._digest(namespace, name) or 1
         while True:
             session = self.by_id.get(session_id)
             if session is None:
                 return None, session_id
             if session.name == name and session.namespace == namespace:
+                if len(self._busy) >= _BUSY_MAX:
+                    self._busy.clear()
+                self._busy[namespace, name] = session
                 return session, session_id
             lost = session.name is None and session_id not in self.erased_ids
             if lost and session_id == digest:
@@ -290,5 +298,6 @@ class SessionIndex:
         self.turns -= session.turn_rows
         if session.name is not None:
             self.catalogue.remove(session)
+            self._busy.pop((session.namespace, session.name), None)
         self.erased_ids.add(session.session_id)
         self.by_id[session.session_id] = new_session(session.session_id, session.opened_at)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import gc
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -71,6 +72,17 @@ def test_what_waited_for_recovery_is_sent_before_the_sync(owned: Owned) -> None:
     assert owned.woken.acquire(timeout=PATIENCE_S)
     owned.partition.tick(lambda: sent.append([len(a.replies) for a in asked]))
     assert sent == [[1, 0], [1, 1]]
+
+
+def test_the_collector_leaves_a_worker_alone_and_an_application_its_own() -> None:
+    assert gc.get_freeze_count() == 0
+    try:
+        own(disk()).partition.close()
+        assert gc.get_freeze_count() == 0, "what is frozen there is somebody else's"
+        own(disk(), role="worker").partition.close()
+        assert gc.get_freeze_count() > 0
+    finally:
+        gc.unfreeze()
 
 
 class SickFileSystem(HeldSyncFileSystem):

@@ -8,6 +8,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from neverforget.storage import session_index
 from neverforget.storage.format import Kind, RecordFlag
 from neverforget.storage.head_array import HEAD_DTYPE
 from neverforget.storage.session_index import NO_POSITION, Session, SessionIndex, new_session
@@ -166,6 +167,24 @@ def fill(index: SessionIndex, names: list[tuple[tuple[str, ...], str]]) -> None:
     for namespace, name in names:
         _, session_id = index.find(namespace, name)
         index.name(index.get_or_make(session_id, 64), namespace, name)
+
+
+def test_names_found_lately_are_no_more_than_so_many_and_none_that_was_erased(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(session_index, "_BUSY_MAX", 3)
+    index = SessionIndex()
+    for n in range(10):
+        _, session_id = index.find((), f"s{n}")
+        index.name(index.get_or_make(session_id, 64 * n), (), f"s{n}")
+        for _ in range(2):
+            found, found_id = index.find((), f"s{n}")
+            assert found is index.by_id[session_id] and found_id == session_id
+        assert len(index._busy) <= 3
+    found, erased_id = index.find((), "s9")
+    assert found is not None
+    index.bury(found)
+    assert index.find((), "s9") == (None, erased_id + 1)
 
 
 def test_sessions_come_in_order_and_stay_below_their_namespace(rng: random.Random) -> None:
