@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import mmap
 import os
+import shutil
 import socket
 import sqlite3
 import subprocess
@@ -207,12 +208,13 @@ def serve_ray() -> None:
 
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # Ray prints about dead actors on stdout, which is for answers here
+    folder = tempfile.mkdtemp(prefix="nfb-")  # short: Ray puts its sockets there
     ray.init(
         address="local",
         num_cpus=2,
         include_dashboard=False,
         log_to_driver=False,
-        _temp_dir=tempfile.mkdtemp(prefix="nfb-"),
+        _temp_dir=folder,
     )
     options = {"max_restarts": -1, "max_task_retries": 0, "num_cpus": 0, "name": "echo"}
     remote: Any = ray.remote  # its types know decorated classes only
@@ -236,6 +238,7 @@ def serve_ray() -> None:
             break
         print(json.dumps(answer), file=answers, flush=True)
     ray.shutdown()
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 class Echo:
