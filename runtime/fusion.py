@@ -1,0 +1,169 @@
+"""How what several searches found becomes one list. Pure, no I/O.
+
+A *leg* is one search: its candidates, ranked by itself, and what it says of the candidates of the
+other legs. ``weighted`` adds scores, each leg's stretched to 0..1 over all candidates (measured
+better, the default); ``reciprocal`` adds ranks and looks at no score.
+
+Every result tells which legs found it at which rank (1 is best), and the arithmetic of its score.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final, Generic, TypeVar
+
+import msgspec
+
+from neverforget.storage.errors import InvalidArgument
+
+TEXT: Final = "text"
+CONTEXT: Final = "context"
+VECTOR: Final = "vector"
+LEGS: Final = (TEXT, CONTEXT, VECTOR)
+
+BY_SCORE, BY_RANK = FUSIONS = ("weighted", "rrf")
+
+
+K = TypeVar("K", int, str)
+
+
+class FusionConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """Measured on LoCoMo (``bench/bench_locomo.py``).
+
+    ``text``, ``context``, ``vector``: what a leg counts for. ``speaker``: added, under
+    ``weighted``, to a memory that was spoken by the one person whom the query names; from 0.1 to
+    0.3 it makes little difference. ``candidates``: how many each leg contributes; more than 100
+    change nothing, because every candidate is scored by every leg. ``rrf_k``: how little the first
+    ranks of ``reciprocal`` stand out.
+    """
+
+    text: float = 0.2
+    context: float = 0.2
+    vector: float = 0.6
+    speaker: float = 0.15
+    candidates: int = 100
+    rrf_k: int = 60
+
+    def __post_init__(self) -> None:
+        for name in (*LEGS, "speaker"):
+            value = getattr(self, name)
+            if not 0 <= value < float("inf"):
+                raise InvalidArgument(f"{name}={value!r}: a weight is a number from 0 on")
+        for name in ("candidates", "rrf_k"):
+            if getattr(self, name) < 1:
+                raise InvalidArgument(f"{name}={getattr(self, name)!r}: a whole number from 1 on")
+
+    def weights(self) -> dict[str, float]:
+        return {TEXT: self.text, CONTEXT: self.context, VECTOR: self.vector}
+
+
+class Leg(msgspec.Struct, Generic[K], frozen=True):
+    """``ranked``: (what, score) as the search found it, best first, nothing twice. ``others``: the
+    scores it gives to what only other legs found; what is in neither has no score here.
+    """
+
+    name: str
+    ranked: Sequence[tuple[K, float]]
+    others: Mapping[K, float] = {}
+
+
+class Share(msgspec.Struct, frozen=True):
+    """What one leg adds to a result. ``rank`` None: it did not find it, only scored it. ``value``:
+    the score between ``low`` and ``high`` as 0..1, or 1 / (k + rank).
+    """
+
+    leg: str
+    rank: int | None
+    score: float | None
+    value: float
+    weight: float
+    low: float = 0.0
+    high: float = 0.0
+
+    @property
+    def points(self) -> float:
+        return self.weight * self.value
+
+
+class Fused(msgspec.Struct, Generic[K], frozen=True):
+    """``score`` is the sum of the shares' points and of ``boost``."""
+
+    what: K
+    score: float
+    shares: tuple[Share, ...]
+    boost: float = 0.0
+    rrf_k: int | None = None
+
+    @property
+    def sources(self) -> dict[str, int]:
+        """Which legs found it, and at which rank."""
+        return {share.leg: share.rank for share in self.shares if share.rank is not None}
+
+    def explain(self) -> str:
+        """The arithmetic, a line a leg, the sum last."""
+        lines = [self._line(share) for share in self.shares]
+        if self.boost:
+            lines.append(f"speaker: +{self.boost:.9f}")
+        return "\n".join([*lines, f"score = {self.score:.9f}"])
+
+    def _line(self, share: Share) -> str:
+        where = "not found" if share.rank is None else f"rank {share.rank}"
+        times = f"{share.weight:g} * {share.value:.9f} = {share.points:.9f}"
+        if self.rrf_k is not None:
+            return f"{share.leg}: {where}, {share.weight:g} / ({self.rrf_k} + {share.rank}) = " + (
+                f"{share.points:.9f}"
+            )
+        if share.score is None:
+            return f"{share.leg}: no score, {times}"
+        span = f"of {share.low:.6f}..{share.high:.6f}"
+        return f"{share.leg}: {where}, score {share.score:.6f} {span}, {times}"
+
+
+def weighted(
+    legs: Iterable[Leg[K]],
+    weights: Mapping[str, float],
+    *,
+    boosted: Collection[K] = (),
+    boost: float = 0.0,
+) -> list[Fused[K]]:
+    """Best first, equal scores by ascending ``what``. Each leg's scores are stretched so that its
+    worst candidate has 0 and its best 1 (all equal: 1); without a score it is 0.
+    """
+    legs = list(legs)
+    shares: dict[K, list[Share]] = {what: [] for leg in legs for what, _ in leg.ranked}
+    for leg in legs:
+        ranks = {what: rank for rank, (what, _) in enumerate(leg.ranked, 1)}
+        assert len(ranks) == len(leg.ranked), "a leg ranks each candidate once"
+        scores = {what: s for what, s in leg.others.items() if what in shares} | dict(leg.ranked)
+        low, high = min(scores.values(), default=0.0), max(scores.values(), default=0.0)
+        for what, its in shares.items():
+            score = scores.get(what)
+            value = 0.0 if score is None else (score - low) / (high - low) if high > low else 1.0
+            rank = ranks.get(what)
+            its.append(Share(leg.name, rank, score, value, weights[leg.name], low, high))
+    return _sorted(
+        Fused(what, sum(s.points for s in its) + extra, tuple(its), extra)
+        for what, its in shares.items()
+        for extra in [boost if what in boosted else 0.0]
+    )
+
+
+def reciprocal(
+    legs: Iterable[Leg[K]], weights: Mapping[str, float] | None = None, *, k: int = 60
+) -> list[Fused[K]]:
+    """Reciprocal rank fusion: the sum of weight / (k + rank) over the legs that found it. Best
+    first, equal scores by ascending ``what``. Without ``weights`` each leg counts 1.
+    """
+    shares: dict[K, list[Share]] = {}
+    for leg in legs:
+        weight = 1.0 if weights is None else weights[leg.name]
+        for rank, (what, score) in enumerate(leg.ranked, 1):
+            its = shares.setdefault(what, [])
+            its.append(Share(leg.name, rank, score, 1 / (k + rank), weight))
+    return _sorted(
+        Fused(what, sum(s.points for s in its), tuple(its), rrf_k=k) for what, its in shares.items()
+    )
+
+
+def _sorted(found: Iterable[Fused[K]]) -> list[Fused[K]]:
+    return sorted(found, key=lambda one: (-one.score, one.what))

@@ -1,0 +1,112 @@
+"""Fusing legs: the arithmetic, to the last digit that is promised."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from neverforget.runtime.fusion import (
+    CONTEXT,
+    TEXT,
+    VECTOR,
+    FusionConfig,
+    Leg,
+    reciprocal,
+    weighted,
+)
+from neverforget.storage.errors import InvalidArgument
+
+
+def leg(name: str, *ranked: str) -> Leg[str]:
+    return Leg(name, [(what, 1.0 - at / 10) for at, what in enumerate(ranked)])
+
+
+def test_reciprocal_rank_fusion_of_three_lists_gives_the_published_numbers() -> None:
+    found = reciprocal([leg(TEXT, "a", "b"), leg(CONTEXT, "b", "c"), leg(VECTOR, "b", "d")])
+    assert [(one.what, round(one.score, 9)) for one in found] == [
+        ("b", 0.048915918),
+        ("a", 0.016393443),
+        ("c", 0.016129032),
+        ("d", 0.016129032),
+    ]
+    assert found[0].sources == {TEXT: 2, CONTEXT: 1, VECTOR: 1}
+    assert found[1].sources == {TEXT: 1}
+
+
+def test_reciprocal_rank_fusion_says_its_arithmetic() -> None:
+    found = reciprocal([leg(TEXT, "a", "b"), leg(VECTOR, "b")], {TEXT: 0.5, VECTOR: 2.0}, k=10)
+    assert found[0].explain() == (
+        "text: rank 2, 0.5 / (10 + 2) = 0.041666667\n"
+        "vector: rank 1, 2 / (10 + 1) = 0.181818182\n"
+        "score = 0.223484848"
+    )
+
+
+def test_weighted_fusion_stretches_each_leg_to_its_own_range() -> None:
+    legs = [
+        Leg(TEXT, [("a", 9.0), ("b", 5.0)], {"c": 1.0}),
+        Leg(VECTOR, [("b", 0.9), ("c", 0.7)], {"a": 0.5}),
+    ]
+    found = weighted(legs, {TEXT: 0.4, VECTOR: 0.6})
+    assert [one.what for one in found] == ["b", "a", "c"]
+    scores = {one.what: one.score for one in found}
+    assert scores == pytest.approx({"b": 0.4 * 0.5 + 0.6, "a": 0.4, "c": 0.6 * 0.5})
+    assert found[0].sources == {TEXT: 2, VECTOR: 1}
+    assert found[2].sources == {VECTOR: 2}, "scored by the words, found only by meaning"
+
+
+def test_the_explanation_of_a_weighted_score_can_be_recomputed() -> None:
+    legs = [Leg(TEXT, [("a", 8.0), ("b", 4.0)]), Leg(VECTOR, [("a", 0.5)], {"b": 0.25})]
+    found = weighted(legs, {TEXT: 0.4, VECTOR: 0.6}, boosted={"b"}, boost=0.15)
+    assert found[1].explain() == (
+        "text: rank 2, score 4.000000 of 4.000000..8.000000, 0.4 * 0.000000000 = 0.000000000\n"
+        "vector: not found, score 0.250000 of 0.250000..0.500000, 0.6 * 0.000000000 = 0.000000000\n"
+        "speaker: +0.150000000\n"
+        "score = 0.150000000"
+    )
+
+
+def test_a_candidate_without_a_score_gets_nothing_from_that_leg() -> None:
+    """A memory that is not embedded yet."""
+    found = weighted([leg(TEXT, "a"), Leg(VECTOR, [("b", -0.2)])], {TEXT: 0.4, VECTOR: 0.6})
+    assert [(one.what, one.score) for one in found] == [("b", 0.6), ("a", 0.4)]
+    assert "vector: no score" in found[1].explain()
+
+
+def test_legs_that_found_nothing_fuse_to_nothing() -> None:
+    empty: list[Leg[str]] = [Leg(TEXT, []), Leg(VECTOR, [])]
+    assert weighted(empty, {TEXT: 1.0, VECTOR: 1.0}) == []
+    assert reciprocal(empty) == []
+
+
+def test_candidates_that_all_score_alike_get_all_of_it() -> None:
+    found = weighted([Leg(TEXT, [("b", 2.0), ("a", 2.0)])], {TEXT: 0.5})
+    assert [(one.what, one.score) for one in found] == [("a", 0.5), ("b", 0.5)]
+
+
+SCORES = st.dictionaries(st.integers(0, 30), st.floats(-5, 50), max_size=20)
+
+
+@given(st.lists(SCORES, min_size=1, max_size=3), st.sets(st.integers(0, 30)))
+def test_scores_are_the_sum_of_their_shares_and_stay_in_bounds(
+    given_scores: list[dict[int, float]], boosted: set[int]
+) -> None:
+    names = [TEXT, CONTEXT, VECTOR][: len(given_scores)]
+    legs = [
+        Leg(name, sorted(scores.items(), key=lambda kv: -kv[1])[:10], dict(scores))
+        for name, scores in zip(names, given_scores)
+    ]
+    weights = FusionConfig().weights()
+    found = weighted(legs, weights, boosted=boosted, boost=0.15)
+    assert {one.what for one in found} == {what for each in legs for what, _ in each.ranked}
+    assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
+    for one in found:
+        assert one.score == pytest.approx(sum(s.points for s in one.shares) + one.boost)
+        assert -1e-9 <= one.score <= sum(weights.values()) + 0.15 + 1e-9
+
+
+def test_weights_that_mean_nothing_are_refused() -> None:
+    for wrong in ({"text": -0.1}, {"vector": float("nan")}, {"candidates": 0}, {"rrf_k": 0}):
+        with pytest.raises(InvalidArgument):
+            FusionConfig(**wrong)  # type: ignore[arg-type]
