@@ -10,7 +10,7 @@ import pickle
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -231,7 +231,7 @@ def test_everything_of_a_closed_handle_says_so(opener: Opener) -> None:
     filled(chat, 3)
     iteration = iter(chat)
     store.close()
-    calls = [
+    calls: list[Callable[[], object]] = [
         lambda: chat.append("user", "x"),
         lambda: chat.append_many([{"role": "user", "content": "x"}]),
         chat.tail,

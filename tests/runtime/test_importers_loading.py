@@ -212,3 +212,12 @@ def test_locomo_keys_are_unique_within_their_sample_only(store: nf.Store, tmp_pa
     assert counts(import_file(store, path)) == (0, 24, 0)
     first = store.session("locomo/s1/session_2").get(0)
     assert (first.name, first.key) == ("Anouk", "D2:1")
+
+
+def test_empty_names_and_ids_in_a_file_are_taken_for_none(store: nf.Store, tmp_path: Path) -> None:
+    """Exports of other programs hold them; no turn does."""
+    path = lines(tmp_path, {"session": "s", "content": 1, "name": "", "call_id": "", "key": ""})
+    assert counts(import_file(store, path)) == (1, 0, 0)
+    assert counts(import_file(store, path)) == (0, 1, 0)
+    (turn,) = store.session("s")
+    assert (turn.name, turn.call_id) == (None, None)

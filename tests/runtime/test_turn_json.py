@@ -41,6 +41,7 @@ def turn(content: Any, **more: Any) -> Turn:
 texts = st.text(st.characters(codec=None), max_size=8) | st.sampled_from(
     ["\ud83d", "\ud83d\ude00", "x\ud83dy", "\x00", "$bytes", "\u2028", "👩‍🚀", ""]
 )
+labels = texts.filter(bool)  # no role, name or key is empty
 leaves = (
     st.none()
     | st.booleans()
@@ -56,7 +57,7 @@ contents = st.recursive(
 )
 
 
-@given(contents, texts.filter(bool), texts, st.dictionaries(texts, contents, max_size=2))
+@given(contents, labels, labels, st.dictionaries(texts, contents, max_size=2))
 def test_every_turn_comes_back_equal_from_its_line(
     content: Any, role: str, name: str, metadata: dict[str, Any]
 ) -> None:
