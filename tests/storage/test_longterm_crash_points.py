@@ -157,6 +157,20 @@ def test_a_failed_sync_leaves_a_deletion_complete_or_not_begun(operation: str) -
         assert [f for f in b.region.verify() if f.severity == "error"] == []
 
 
+@pytest.mark.parametrize("operation", ["forget", "archive", "forget where", "purge", "erase"])
+def test_nothing_takes_effect_before_its_record_is_durable(operation: str) -> None:
+    """Its sync fails: who reads now sees what was there, whatever an opening will find."""
+    fs = CrashFileSystem()
+    b = furnished(fs)
+    b.commit()
+    before, entries = seen(b), b.audit()
+    fs.inject(Fault("fdatasync", error=errno.EIO))
+    with pytest.raises(Poisoned):
+        DELETIONS[operation](b)
+    assert seen(b) == before
+    assert b.audit() == entries
+
+
 # ---- a longer life -------------------------------------------------------------------------------
 
 

@@ -48,7 +48,7 @@ def test_a_forgotten_memory_is_found_nowhere_and_can_be_brought_back(b: LongTerm
         assert b.region.relations(other.id) == []
         for call in (b.region.get, b.region.history, b.region.chunks, b.region.relations):
             with pytest.raises(NotFound):
-                call(told.id)  # type: ignore[operator]
+                call(told.id)
         with pytest.raises(NotFound):
             b.region.by_key((), "k")
         with pytest.raises(NotFound):
@@ -146,8 +146,14 @@ def test_ten_thousand_and_one_are_forgotten_by_tag_and_no_other(tmp_path: Path) 
 
 def test_a_filter_that_filters_nothing_is_refused(b: LongTermBench) -> None:
     b.remember("x")
-    for empty in ({}, {"types": ()}, {"where": {}}, {"tags": ()}, {"derived": True}):
-        fields: dict[str, Any] = empty
+    nothing: list[dict[str, Any]] = [
+        {},
+        {"types": ()},
+        {"where": {}},
+        {"tags": ()},
+        {"derived": True},
+    ]
+    for fields in nothing:
         with pytest.raises(InvalidArgument):
             b.forget_where(**fields)
         with pytest.raises(InvalidArgument):

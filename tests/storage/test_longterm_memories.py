@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from neverforget.storage.errors import Conflict, Corrupt, InvalidArgument, NotFound
+from neverforget.storage.longterm import LongTermRegion
 from neverforget.storage.longterm_deriving import derived_id
 from neverforget.storage.longterm_results import (
     Changes,
@@ -162,7 +163,7 @@ def test_a_repeated_request_gets_its_first_answer(b: LongTermBench, restart: boo
 def test_every_change_answers_its_repeat(b: LongTermBench, restart: bool) -> None:
     one, two = b.remember("one"), b.remember("two")
     region = b.region
-    calls = [
+    calls: list[Callable[[LongTermRegion, tuple[int, int]], object]] = [
         lambda r, request: r.revise(one.id, Changes(text="v2"), by="t", request=request).memories,
         lambda r, request: r.revert(one.id, 1, by="t", request=request).memories,
         lambda r, request: r.tag(one.id, ("x",), by="t", request=request),
