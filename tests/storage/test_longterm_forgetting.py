@@ -284,6 +284,9 @@ def test_a_snapshot_and_the_log_behind_it_are_the_whole_log(b: LongTermBench) ->
     told = [b.remember(f"m{n}", tags=(f"t{n % 3}",), key=f"k{n}") for n in range(40)]
     b.derive(told[0], 1)
     b.relate(told[1].id, told[2].id, "k")
+    b.relate(told[1].id, told[7].id, "taken back")
+    b.unrelate(told[1].id, told[7].id, "taken back")
+    b.archive(told[9].id)
     b.forget(told[3].id)
     snapshot = b.region.snapshot()
     b.revise(told[4].id, text="later")
