@@ -192,9 +192,9 @@ def tail(
             recent = chat.tail(turns, max_tokens=max_tokens, roles=role, include_hidden=hidden)
             _print_turns(recent, full=full, as_json=as_json)
     if follow:
-        news = follow_session(store_path(store), where, session, after=end - 1)
-        wanted = (turn for turn in news if not role or turn.role in role)
-        with host_watched(store_path(store)):
+        path = store_path(store)
+        with host_watched(path, follow_session(path, where, session, after=end - 1)) as news:
+            wanted = (turn for turn in news if not role or turn.role in role)
             _print_turns(wanted, full=full, as_json=as_json)
 
 

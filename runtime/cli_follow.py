@@ -40,14 +40,23 @@ def follow_session(
 
 
 @contextmanager
-def host_watched(path: Path) -> Iterator[None]:
-    """Say that nobody hosts the store, each time it comes to that. A thread of its own looks, since
-    whoever waits for turns waits for the next host too, and would say so only after that."""
+def host_watched(path: Path, news: Iterator[Turn]) -> Iterator[Iterator[Turn]]:
+    """``news``, and word each time that nobody hosts the store any more. A thread of its own looks,
+    since whoever waits for turns waits for the next host too, and would say so only after that."""
     ended = threading.Event()
+    heard = threading.Event()  # a turn came, so there was a host, however short it lived
+
+    def passed_on() -> Iterator[Turn]:
+        for turn in news:
+            heard.set()
+            yield turn
 
     def watch() -> None:
         told = False
         while not ended.is_set():
+            if heard.is_set():
+                heard.clear()
+                told = False
             hosted = _is_hosted_now(path)
             if not hosted and not told:
                 text = "nobody hosts this store now; waiting for a host"
@@ -58,7 +67,7 @@ def host_watched(path: Path) -> Iterator[None]:
     thread = threading.Thread(target=watch, name="host-watch", daemon=True)
     thread.start()
     try:
-        yield
+        yield passed_on()
     finally:
         ended.set()
         thread.join()

@@ -86,7 +86,6 @@ class Log(LogReader):
         self._claim_written = recovered.proven
         self._last_real_end = recovered.tail
         self._overwrites = Overwrites(fs)
-        self._no_room: tuple[int, str] | None = None  # (bytes, why), until the group is written
 
     # ---- creating and opening --------------------------------------------------------------------
 
@@ -227,7 +226,6 @@ class Log(LogReader):
         """
         if self.poisoned is not None:
             self._refuse()
-        self._no_room = None
         staged = self._staged
         if not staged.buffers:
             return
@@ -305,13 +303,9 @@ class Log(LogReader):
     # ---- rolling and sealing ---------------------------------------------------------------------
 
     def _roll(self, n_bytes: int) -> None:
-        if self._no_room is not None and n_bytes >= self._no_room[0]:
-            raise OutOfSpace(self._no_room[1])
         try:
             following = self._spares.following(self._active, n_bytes)
-        except OutOfSpace as error:
-            # Not tried again for others of the group: finding that out may take the disk long.
-            self._no_room = n_bytes, str(error)
+        except OutOfSpace:
             raise
         except OSError as error:
             self._poison("making of a segment", error)

@@ -6,10 +6,21 @@ import json
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import neverforget as nf
 from tests.fakes import plain_host
+
+
+@contextmanager
+def killed_at_the_end(process: subprocess.Popen[str]) -> Iterator[None]:
+    """Leaving a ``Popen`` waits for it: a failed assertion would wait for ever."""
+    try:
+        yield
+    finally:
+        process.kill()
 
 
 def test_a_follower_says_at_once_that_its_host_is_gone_and_goes_on_with_the_next(
@@ -27,7 +38,7 @@ def test_a_follower_says_at_once_that_its_host_is_gone_and_goes_on_with_the_next
         text=True,
     )
     assert tail.stdout is not None and tail.stderr is not None
-    with tail:
+    with tail, killed_at_the_end(tail):
         assert json.loads(tail.stdout.readline())["content"] == "one"
         first.kill()
         plain_host.end(first)
