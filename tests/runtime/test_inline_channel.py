@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -82,11 +82,11 @@ class Stumbling(Partition):
         super().__init__(spec(directory, sync_interval_ms=1))
         self.ticked = threading.Event()
 
-    def tick(self) -> None:
+    def tick(self, send: Callable[[], None] = lambda: None) -> None:
         if not self.stumbled:
             self.stumbled = True
             raise MemoryError("once")
-        super().tick()
+        super().tick(send)
         self.ticked.set()
 
 
