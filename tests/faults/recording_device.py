@@ -11,7 +11,7 @@ import os
 import struct
 import time
 
-import nbdkit  # given by nbdkit to its plugins
+import nbdkit  # pyright: ignore[reportMissingImports]  # given by nbdkit to its plugins
 
 API_VERSION = 2
 WRITE, FLUSH = 1, 2
