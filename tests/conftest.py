@@ -10,6 +10,7 @@ import gc
 import os
 import random
 import shutil
+import signal
 import tempfile
 import threading
 import time
@@ -55,6 +56,10 @@ def pytest_configure(config: pytest.Config) -> None:
     drawn = random.SystemRandom().getrandbits(32)
     config.stash[SEED] = drawn if chosen == "random" else int(chosen)
     hypothesis.settings.load_profile("long" if config.getoption("--long") else "steady")
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # A shell starts what runs in its background so; children would inherit it, and tests that
+        # press Ctrl-C would wait for ever.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_report_header(config: pytest.Config) -> str:
