@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import signal
 import subprocess
@@ -10,7 +11,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 import neverforget as nf
+from neverforget.runtime import cli_follow
 from tests.fakes import plain_host
 
 
@@ -51,3 +55,18 @@ def test_a_follower_says_at_once_that_its_host_is_gone_and_goes_on_with_the_next
         assert "nobody hosts this store now; waiting" in tail.stderr.readline()
         tail.send_signal(signal.SIGINT)
         assert tail.wait(timeout=60) == 130
+
+
+def test_a_follower_does_not_wait_for_rights_that_it_has_lost(
+    short_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody gives them back by hosting the store."""
+    refused = nf.Unavailable("closed to you", outcome="not_applied")
+    refused.__cause__ = PermissionError(errno.EACCES, "Permission denied")
+
+    def is_hosted(path: Path) -> bool:
+        raise refused
+
+    monkeypatch.setattr(cli_follow, "is_hosted", is_hosted)
+    with pytest.raises(nf.Unavailable, match="closed to you"):
+        next(cli_follow.follow_session(short_path, (), "chat", after=-1))
