@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from neverforget.runtime.cli_render import errors
 from neverforget.runtime.cli_store import is_hosted
+from neverforget.runtime.store_path import is_refusal
 from neverforget.storage.errors import NeverforgetError, StoreLocked, Unavailable
 
 if TYPE_CHECKING:
@@ -34,8 +35,10 @@ def follow_session(
                     for turn in chat.follow(after=after):
                         after = turn.seq
                         yield turn
-        except (Unavailable, StoreLocked):
-            pass  # the host went away, or somebody has the store for himself: look again
+        except (Unavailable, StoreLocked) as error:
+            # The host went away, or somebody has the store for himself: look again.
+            if is_refusal(error):
+                raise
         time.sleep(HOST_POLL_S)
 
 
