@@ -24,7 +24,7 @@ LEGS: Final = (TEXT, CONTEXT, VECTOR)
 BY_SCORE, BY_RANK = FUSIONS = ("weighted", "rrf")
 
 
-K = TypeVar("K", int, str)
+K = TypeVar("K", bound=int | str)
 
 
 class FusionConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,7 +101,7 @@ class Fused(msgspec.Struct, Generic[K], frozen=True):
 
     def explain(self) -> str:
         """The arithmetic, a line a leg, the sum last."""
-        lines = [self._line(share) for share in self.shares]
+        lines: list[str] = [self._line(share) for share in self.shares]
         if self.boost:
             lines.append(f"speaker: +{self.boost:.9f}")
         return "\n".join([*lines, f"score = {self.score:.9f}"])

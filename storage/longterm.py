@@ -151,6 +151,11 @@ class LongTermRegion(LongTermReads, LongTermDeletions, LogOwner):
         if self._log.poisoned is None:
             self._eraser.complete_unfinished()
 
+    @property
+    def state(self) -> LongTermState:
+        """For what is derived from this region: its table, its log, its bodies. Only to be read."""
+        return self._state
+
     def snapshot(self) -> Snapshot:
         """What is in memory, for a generation. Only of what is durable: raises AssertionError
         while something is staged or not synced.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from neverforget.storage.longterm_checks import check_tags
 from neverforget.storage.longterm_fields import M, MemoryField, is_derived_type
 from neverforget.storage.longterm_results import STATUS_CODES, MemoryFilter, Namespace, Status
 from neverforget.storage.longterm_state import LongTermState
-from neverforget.storage.memory_table import NEVER, Array, MemoryTable
+from neverforget.storage.memory_table import NEVER, Array, Interned
 
 Test = Callable[[Any], bool]
 
@@ -55,7 +55,21 @@ def matching(state: LongTermState, wanted: MemoryFilter) -> Array:
     return np.flatnonzero(column_mask(state.table, wanted))
 
 
-def column_mask(table: MemoryTable, wanted: MemoryFilter) -> Array:
+class Columns(Protocol):
+    """The memory table, or what it was at some moment."""
+
+    @property
+    def types(self) -> Interned[str]: ...
+    @property
+    def namespaces(self) -> Interned[Namespace]: ...
+    @property
+    def agents(self) -> Interned[str | None]: ...
+    @property
+    def tags(self) -> Interned[tuple[str, ...]]: ...
+    def column(self, name: str) -> Array: ...
+
+
+def column_mask(table: Columns, wanted: MemoryFilter) -> Array:
     """One truth value a row, all of ``wanted`` but ``where``."""
     mask = _status_mask(table, wanted.status)
     if not wanted.derived:
@@ -77,7 +91,7 @@ def column_mask(table: MemoryTable, wanted: MemoryFilter) -> Array:
     return _time_mask(table, wanted, mask)
 
 
-def _status_mask(table: MemoryTable, status: str | None) -> Array:
+def _status_mask(table: Columns, status: str | None) -> Array:
     held = table.column("status")
     if status is None:
         found: Array = held != Status.GONE
@@ -89,7 +103,7 @@ def _status_mask(table: MemoryTable, status: str | None) -> Array:
     return found
 
 
-def _time_mask(table: MemoryTable, wanted: MemoryFilter, mask: Array) -> Array:
+def _time_mask(table: Columns, wanted: MemoryFilter, mask: Array) -> Array:
     created = table.column("created_at")
     if wanted.older_than is not None:
         mask &= created < wanted.older_than

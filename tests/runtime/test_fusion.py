@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -107,6 +109,13 @@ def test_scores_are_the_sum_of_their_shares_and_stay_in_bounds(
 
 
 def test_weights_that_mean_nothing_are_refused() -> None:
-    for wrong in ({"text": -0.1}, {"vector": float("nan")}, {"candidates": 0}, {"rrf_k": 0}):
+    wrong: list[dict[str, Any]] = [
+        {"text": -0.1},
+        {"vector": float("nan")},
+        {"speaker": float("inf")},
+        {"candidates": 0},
+        {"rrf_k": 0},
+    ]
+    for each in wrong:
         with pytest.raises(InvalidArgument):
-            FusionConfig(**wrong)  # type: ignore[arg-type]
+            FusionConfig(**each)

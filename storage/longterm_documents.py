@@ -1,0 +1,80 @@
+"""What the text index is given of a memory, and what of it is held back.
+
+A forgotten memory's text may stand in others as their ``context``: while it is forgotten it is cut
+out of what is indexed of them, so that it is not found through its neighbours.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from neverforget.storage.control import Body
+from neverforget.storage.longterm_fields import M, MemoryField
+from neverforget.storage.longterm_results import Namespace
+from neverforget.storage.text_analysis import date_words
+from neverforget.storage.text_overlay import TextDocument
+
+
+class ForgottenTexts:
+    """Texts of the memories that are forgotten now, by row."""
+
+    def __init__(self) -> None:
+        self._patterns: dict[int, re.Pattern[str]] = {}
+
+    def __len__(self) -> int:
+        return len(self._patterns)
+
+    def add(self, row: int, text: str) -> None:
+        text = text.strip()
+        if text:
+            # Whole words: forgetting "Yes" takes nothing out of "Yesterday".
+            self._patterns[row] = re.compile(rf"(?<!\w){re.escape(text)}(?!\w)")
+
+    def discard(self, row: int) -> bool:
+        return self._patterns.pop(row, None) is not None
+
+    def cut_from(self, context: str) -> str:
+        for pattern in self._patterns.values():
+            context = pattern.sub(" ", context)
+        return context
+
+    def stands_in(self, row: int, context: str) -> bool:
+        pattern = self._patterns.get(row)
+        return pattern is not None and pattern.search(context) is not None
+
+
+def document_of(row: int, body: Body, timestamp_us: int, forgotten: ForgottenTexts) -> TextDocument:
+    """``timestamp_us``: of the record, for a memory that says nothing of its time."""
+    context = _text(body.get(M[MemoryField.CONTEXT]))
+    when = body.get(M[MemoryField.OCCURRED_AT])
+    if when is None:
+        when = body.get(M[MemoryField.CREATED_AT], timestamp_us)
+    return TextDocument(
+        row,
+        _text(body.get(M[MemoryField.TEXT])),
+        forgotten.cut_from(context) if context and len(forgotten) else context,
+        _date(when),
+    )
+
+
+def speaker_of(body: Body) -> str | None:
+    speaker = body.get(M[MemoryField.SPEAKER])
+    return speaker if isinstance(speaker, str) else None
+
+
+def namespace_of(body: Body) -> Namespace:
+    held: Iterable[str] = body.get(M[MemoryField.NAMESPACE], ())
+    return tuple(held)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _date(at_us: int) -> str:
+    try:
+        return date_words(at_us)
+    except (OverflowError, ValueError):  # before year 1, after 9999: no day that people speak of
+        return ""
