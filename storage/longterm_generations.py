@@ -75,7 +75,8 @@ class Generations:
         self._fs, self.directory, self._state = fs, directory, state
         self._model, self._dimension = model, dimension
         self._rows = RowGenerations(fs, directory, state)
-        self._bounds, self._role = bounds, role
+        self._bounds = bounds
+        self._role: Role = role
         self._log_id = read_identity(fs, state.directory).log_id
         self.manifest = Manifest(log_id=self._log_id, number=0, watermark=0)
         self._text_name = ""
