@@ -16,7 +16,7 @@ from neverforget.storage.filesystem import FileSystem
 from neverforget.storage.identity import IDENTITY_FILE
 from neverforget.storage.log import SegmentInfo
 from neverforget.storage.log_state import LogState
-from neverforget.storage.segment import SEGMENT_HEADER_BYTES
+from neverforget.storage.segment import SEGMENT_HEADER_BYTES, write_zeros
 from neverforget.storage.set_aside import QUARANTINE_DIRECTORY, TORN_DIRECTORY
 from neverforget.storage.side_file import side_path
 
@@ -95,6 +95,7 @@ def _copy_file(
                     break  # the source is cut short: the copy has zeros there, as a reader sees it
                 writer.pwrite([piece], at)
                 at += len(piece)
+            write_zeros(writer, at, max(size, wanted))
             writer.fdatasync()
         finally:
             writer.close()

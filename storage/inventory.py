@@ -22,6 +22,7 @@ from neverforget.storage.segment import (
     decode_segment_header,
     encode_segment_header,
     whole_pages,
+    write_zeros,
 )
 from neverforget.storage.side_file import SIDE_SUFFIX
 
@@ -72,7 +73,9 @@ def take_inventory(
                 size = _size(found, file, base, following, log_id, read_only)
                 found.lengths[base] = min(size, file.size())
                 if file.size() < size and following is None and not read_only:
+                    length = file.size()
                     file.allocate(size)
+                    write_zeros(file, length, size)
             except BaseException:
                 file.close()
                 raise

@@ -23,10 +23,15 @@ from neverforget.storage.judgement import Array, Judgement, Part, Range, judge
 from neverforget.storage.record import log_seed
 from neverforget.storage.results import Finding
 from neverforget.storage.scan import gather_heads, scan
-from neverforget.storage.segment import SEGMENT_HEADER_BYTES, ReadBy, Segment
+from neverforget.storage.segment import (
+    SEGMENT_HEADER_BYTES,
+    ReadBy,
+    Segment,
+    write_zeros,
+)
 from neverforget.storage.side_file import SideFile, load_side_file, side_path
 
-_ZERO = bytes(1 << 20)
+_REWRITE_BYTES = 1 << 20
 
 
 @dataclass(slots=True)
@@ -253,7 +258,7 @@ class Recovery:
             )
 
     def _tear(self, part: Part, start: int) -> None:
-        """Copy what lies from ``start`` on aside, then zero it. The caller syncs."""
+        """Copy what lies from ``start`` on aside, then zero it, on the disk."""
         end = max(part.garbage_end, part.data_end)
         if end <= start:
             return
@@ -270,9 +275,7 @@ class Recovery:
         self._fs.sync_directory(self._torn.parent)
         path = self._torn / f"{start:016x}-{end:016x}-{self._epoch:08x}.torn"
         write_atomic(self._fs, path, part.segment.copy(start - base, end - base))
-        for at in range(start, end, len(_ZERO)):
-            part.segment.file.pwrite([_ZERO[: end - at]], at - base)
-        part.segment.file.fdatasync()
+        write_zeros(part.segment.file, start - base, end - base)
 
     def _make_durable(self, parts: list[Part], verdict: Judgement) -> None:
         """Write what is accepted beyond the mark again, zero what is torn, sync."""
@@ -286,9 +289,9 @@ class Recovery:
                 "open it again"
             )
         try:
-            for at in range(start, verdict.tail, len(_ZERO)):
+            for at in range(start, verdict.tail, _REWRITE_BYTES):
                 offset = at - segment.base
-                stop = min(verdict.tail, at + len(_ZERO)) - segment.base
+                stop = min(verdict.tail, at + _REWRITE_BYTES) - segment.base
                 segment.file.pwrite([segment.copy(offset, stop)], offset)
             self._tear(part, max(verdict.tail, start))
             segment.file.fdatasync()

@@ -26,6 +26,8 @@ SEGMENT_HEADER_BYTES = 64
 SEGMENT_SUFFIX = ".seg"
 TEMPORARY_SUFFIX = ".seg.tmp"
 PAGE_BYTES = 4096
+_ZEROS_BYTES = 1 << 20
+_ZEROS = bytes(_ZEROS_BYTES)
 _READ_BYTES = 1 << 20
 
 # magic version | log_id | base | size | epoch of its maker | 24 zero bytes | CRC32C of the first 60
@@ -163,6 +165,19 @@ def read_whole_by_pread(
     return buffer, unreadable
 
 
+def write_zeros(file: File, start: int, stop: int) -> None:
+    """Make [start, stop) of a file zeros that are on the disk.
+
+    A segment's space must have been *written*, not only allocated: the journal turns an extent that
+    never was into a written one, and when its commit fails, one of two syncs that wait for it may
+    be told that all is well (ext4; seen: acknowledged turns were zero after the boot). Storage
+    thinner than its file system believes runs out here too, before anything is in the segment.
+    Synced in steps, so that an append beside it waits for one of them at most."""
+    for at in range(start, stop, _ZEROS_BYTES):
+        file.pwrite([_ZEROS[: stop - at]], at)
+        file.fdatasync()
+
+
 def create_segment(
     fs: FileSystem,
     directory: Path,
@@ -186,6 +201,7 @@ def create_segment(
         file = fs.open(temporary, create=True)
         try:
             file.allocate(header.size)
+            write_zeros(file, 0, header.size)
             file.pwrite([encode_segment_header(header)], 0)
             file.fdatasync()
         finally:

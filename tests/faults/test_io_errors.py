@@ -80,8 +80,9 @@ def test_a_failed_sync_is_never_followed_by_another_of_the_same_pages(
 
 @pytest.mark.root
 def test_a_thin_disk_that_fills_loses_nothing_acknowledged(disks: Disks, tmp_path: Path) -> None:
-    """Preallocation does not help where the storage behind the file system runs out: the sync says
-    EIO, the next one lies.
+    """Allocating does not help where the storage behind the file system runs out. It was noticed
+    at a sync then, or not at all: a side file and a group waited for one commit of the journal, the
+    side file's sync said EIO, the group's said OK, and its turns were zero after the boot.
     """
     disk = disks.thin(14 * MIB)
     region = disk.root / "p0"
