@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -20,18 +18,8 @@ from neverforget.actors.messages import (
     request_decoder,
 )
 from neverforget.storage.results import ForkPoint
-from tests.actors.regions import NAMESPACE, Owned, all_texts, append, disk, get, own, texts
-from tests.fakes.crash_filesystem import Fault, Killed
-
-
-@pytest.fixture
-def owned() -> Iterator[Owned]:
-    """A partition that serves. Closed afterwards."""
-    found = own(disk())
-    assert found.partition.state == "serving"
-    yield found
-    with contextlib.suppress(Killed):  # the test may have cut the power
-        found.partition.close()
+from tests.actors.regions import NAMESPACE, Owned, all_texts, append, get, texts
+from tests.fakes.crash_filesystem import Fault
 
 
 @pytest.mark.parametrize(("producer", "seq"), [(7, 2**32), (7, -1), (2**64, 1)])

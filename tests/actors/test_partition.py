@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import shutil
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -54,18 +52,7 @@ from tests.actors.regions import (
     wait,
     writes,
 )
-from tests.fakes.crash_filesystem import ROOT, CrashFileSystem, Fault, Killed
-
-
-@pytest.fixture
-def owned() -> Iterator[Owned]:
-    """A partition that serves. Closed afterwards."""
-    found = own(disk())
-    assert found.partition.state == "serving"
-    yield found
-    with contextlib.suppress(Killed):  # the test may have cut the power
-        found.partition.close()
-
+from tests.fakes.crash_filesystem import ROOT, CrashFileSystem, Fault
 
 # ---- groups --------------------------------------------------------------------------------------
 

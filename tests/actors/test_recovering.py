@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import gc
 import threading
@@ -33,18 +32,8 @@ from tests.actors.regions import (
     spec,
     texts,
 )
-from tests.fakes.crash_filesystem import CrashFileSystem, Fault, Killed
+from tests.fakes.crash_filesystem import CrashFileSystem, Fault
 from tests.fakes.held_sync import HeldSyncFileSystem
-
-
-@pytest.fixture
-def owned() -> Iterator[Owned]:
-    """A partition that serves. Closed afterwards."""
-    found = own(disk())
-    assert found.partition.state == "serving"
-    yield found
-    with contextlib.suppress(Killed):  # the test may have cut the power
-        found.partition.close()
 
 
 def test_a_mutation_that_waits_for_recovery_is_done_though_its_client_has_gone(
