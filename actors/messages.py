@@ -7,11 +7,21 @@ producer_seq). Namespaces are absolute. ``by`` says who did it, for the audit.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Struct
 
+from neverforget.actors.longterm_messages import LongTermReply, LongTermRequest
+from neverforget.actors.message_bases import (
+    SYNC_DISK,
+    SYNC_PROCESS,
+    Producer,
+    ProducerSeq,
+    Reply,
+    Request,
+    Tokens,
+)
 from neverforget.storage.results import (
     Appended,
     AuditView,
@@ -25,16 +35,8 @@ from neverforget.storage.results import (
 
 PROTOCOL_VERSION = 1
 FRAME_BYTES_MAX = 72 * 1024 * 1024
-SYNC_PROCESS, SYNC_DISK = 0, 1
 
-# What the fields of a record header hold. A frame with other numbers is none.
-Producer = Annotated[int, Meta(ge=0)]  # msgpack has none above 64 bits
-ProducerSeq = Annotated[int, Meta(ge=0, le=0xFFFFFFFF)]
-Tokens = Annotated[int, Meta(ge=0, le=2**53)]
-
-
-class Request(Struct, array_like=True, tag_field="t"):
-    id: int
+__all__ = ["SYNC_DISK", "SYNC_PROCESS", "Reply", "Request"]  # those of others, that are ours too
 
 
 class Hello(Request, tag=1):
@@ -231,10 +233,6 @@ class HostStatus(Request, tag=20):
     """Asked of the host's own socket."""
 
 
-class Reply(Struct, array_like=True, tag_field="t"):
-    id: int
-
-
 class Welcome(Reply, tag=101):
     """``state``: recovering, serving, readonly, quarantined. ``reason``: why it is not serving."""
 
@@ -336,12 +334,12 @@ class Failure(Reply, tag=199):
 
 AnyRequest = (
     Hello | Append | Tail | Page | Get | Info | Sessions | Namespaces | Wait | Hide | Fork | Erase
-    | Mark | Refuse | Audit | Status | Verify | Backup | Settle | HostStatus
+    | Mark | Refuse | Audit | Status | Verify | Backup | Settle | HostStatus | LongTermRequest
 )  # fmt: skip
 AnyReply = (
     Welcome | AppendedReply | WindowReply | SessionReply | SessionsReply | NamespacesReply
     | DoneReply | ErasureReply | AuditReply | StatusReply | VerifyReply | BackupReply | HostReply
-    | Failure
+    | Failure | LongTermReply
 )  # fmt: skip
 
 encoder = msgspec.msgpack.Encoder()

@@ -28,12 +28,12 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from neverforget.runtime.embedder_checked import CheckedEmbedder
+from neverforget.actors.embedder_checked import CheckedEmbedder
+from neverforget.actors.fusion import FusionConfig
+from neverforget.actors.query_preparation import Speakers, prepare_query, prepare_text
+from neverforget.actors.searching import search
 from neverforget.runtime.embedders import made
-from neverforget.runtime.fusion import FusionConfig
 from neverforget.runtime.importers.locomo import parse_date
-from neverforget.runtime.query_preparation import Speakers, prepare_query, prepare_text
-from neverforget.runtime.searching import search
 from neverforget.storage.filesystem import LocalFileSystem
 from neverforget.storage.longterm import LongTermRegion
 from neverforget.storage.longterm_generations import Generations

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from neverforget.actors.embedder_contract import Vectors
 from neverforget.runtime import text_windows
-from neverforget.runtime.embedder_contract import Vectors
 
 _WORD = re.compile(r"\w+")
 

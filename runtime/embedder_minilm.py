@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from neverforget.actors.embedder_contract import NotEmbedded, Vectors
 from neverforget.runtime import text_windows
-from neverforget.runtime.embedder_contract import NotEmbedded, Vectors
 from neverforget.runtime.wordpiece import CLS, SEP, bert_uncased
 from neverforget.storage.errors import Unavailable
 

@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
+from neverforget.actors.embedder_contract import NotEmbedded, Vectors
 from neverforget.runtime import text_windows
-from neverforget.runtime.embedder_contract import NotEmbedded, Vectors
 from neverforget.runtime.embedder_names import OpenAIName, parse_openai
 from neverforget.runtime.tokenizers import estimate
 from neverforget.storage.clock import Clock, SystemClock

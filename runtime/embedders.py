@@ -14,8 +14,8 @@ from neverforget.runtime.embedder_names import MINILM, NONE, check_name
 from neverforget.storage.errors import EmbedderMismatch, InvalidArgument
 
 if TYPE_CHECKING:
-    from neverforget.runtime.embedder_checked import CheckedEmbedder
-    from neverforget.runtime.embedder_contract import Embedder
+    from neverforget.actors.embedder_checked import CheckedEmbedder
+    from neverforget.actors.embedder_contract import Embedder
 
 OBJECT = "object:"
 
@@ -52,7 +52,7 @@ def made(embedder: str | Embedder) -> CheckedEmbedder | None:
     check(embedder)
     if embedder == NONE:
         return None
-    from neverforget.runtime.embedder_checked import CheckedEmbedder
+    from neverforget.actors.embedder_checked import CheckedEmbedder
 
     if isinstance(embedder, CheckedEmbedder):
         return embedder

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from neverforget.runtime.embedder_contract import Vectors
+from neverforget.actors.embedder_contract import Vectors
 from neverforget.runtime.embedder_hash import HashEmbedder
 
 POISON = "poison"

@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from neverforget.actors.embedder_checked import CheckedEmbedder
+from neverforget.actors.embedder_contract import NotEmbedded
 from neverforget.runtime import embedder_minilm, wordpiece
-from neverforget.runtime.embedder_checked import CheckedEmbedder
-from neverforget.runtime.embedder_contract import NotEmbedded
 from neverforget.runtime.embedder_minilm import MiniLMEmbedder, groups
 from neverforget.runtime.wordpiece import bert_uncased
 from neverforget.storage.errors import Unavailable

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from neverforget.runtime.embedder_checked import CheckedEmbedder
-from neverforget.runtime.embedder_contract import NotEmbedded
+from neverforget.actors.embedder_checked import CheckedEmbedder
+from neverforget.actors.embedder_contract import NotEmbedded
 from neverforget.runtime.embedder_hash import HashEmbedder
 from neverforget.runtime.embedder_openai import (
     ANSWER_BYTES_MAX,

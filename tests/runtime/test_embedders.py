@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from neverforget.actors.embedder_checked import CheckedEmbedder
+from neverforget.actors.embedder_contract import Embedder
 from neverforget.runtime import embedders
-from neverforget.runtime.embedder_checked import CheckedEmbedder
-from neverforget.runtime.embedder_contract import Embedder
 from neverforget.runtime.embedder_hash import HashEmbedder
 from neverforget.runtime.embedder_minilm import MiniLMEmbedder
 from neverforget.runtime.embedder_names import parse_openai

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from neverforget.runtime.query_preparation import (
+from neverforget.actors.query_preparation import (
     PreparedQuery,
     Speakers,
     prepare_query,

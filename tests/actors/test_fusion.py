@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neverforget.runtime.fusion import (
+from neverforget.actors.fusion import (
     CONTEXT,
     TEXT,
     VECTOR,

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from neverforget.runtime.fusion import (
+from neverforget.actors.fusion import (
     BY_RANK,
     CONTEXT,
     FUSIONS,
@@ -22,7 +22,7 @@ from neverforget.runtime.fusion import (
     reciprocal,
     weighted,
 )
-from neverforget.runtime.query_preparation import PreparedQuery
+from neverforget.actors.query_preparation import PreparedQuery
 from neverforget.storage.errors import InvalidArgument
 from neverforget.storage.longterm_results import MemoryFilter
 from neverforget.storage.longterm_view import Found, Gate, LongTermView

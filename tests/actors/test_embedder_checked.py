@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from neverforget.runtime.embedder_checked import HARMLESS, CheckedEmbedder
-from neverforget.runtime.embedder_contract import Embedder, Vectors
+from neverforget.actors.embedder_checked import HARMLESS, CheckedEmbedder
+from neverforget.actors.embedder_contract import Embedder, Vectors
 from neverforget.runtime.embedder_hash import HashEmbedder
 from neverforget.storage.errors import InvalidArgument, Unavailable
 from tests.fakes.embedders import FAILURES, POISON, Answering, Hanging, Plain, Poisoned, raises

@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from neverforget.runtime.embedder_call import BoundedCalls
-from neverforget.runtime.embedder_contract import Embedder, NotEmbedded, Vectors, checked_rows
+from neverforget.actors.embedder_call import BoundedCalls
+from neverforget.actors.embedder_contract import Embedder, NotEmbedded, Vectors, checked_rows
 from neverforget.storage.errors import InvalidArgument, Unavailable
 
 DEADLINE_S = 60.0  # for one call; above what the embedders of this package allow themselves

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from neverforget.runtime.fusion import FusionConfig
-from neverforget.runtime.query_preparation import Speakers, prepare_query
-from neverforget.runtime.searching import Result, search
+from neverforget.actors.fusion import FusionConfig
+from neverforget.actors.query_preparation import Speakers, prepare_query
+from neverforget.actors.searching import Result, search
 from neverforget.storage.errors import InvalidArgument
 from neverforget.storage.longterm_results import MemoryFilter
 from tests.storage.small_index import IndexBench, indexed, vector

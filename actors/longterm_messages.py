@@ -1,0 +1,415 @@
+"""The words of the long-term owner and of the embedders; frames as in ``messages.py``.
+
+What may hold any text or number that Python has (lone surrogates, integers beyond 64 bits) travels
+*packed*: CBOR in a bytes field, which ``packed`` makes of a struct and ``unpacked`` reads.
+``scope`` is the namespace of the view that asks: a memory outside it is NotFound. Times are
+microseconds UTC, ids canonical UUID text.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import msgspec
+
+from neverforget.actors.message_bases import Producer, ProducerSeq, Reply, Request
+from neverforget.storage.content import decode_body, encode_body
+from neverforget.storage.errors import Corrupt, InvalidArgument
+from neverforget.storage.longterm_results import (
+    LongTermErasure,
+    LongTermStatus,
+    MemoryView,
+    Namespace,
+    RelationView,
+    Span,
+    TurnPoint,
+)
+
+T = TypeVar("T")
+_KEPT = (bytes,)  # the only type besides JSON's that a memory may hold
+
+
+def packed(value: Any) -> bytes:
+    """CBOR of a struct, or of a list of structs."""
+    return encode_body({0: msgspec.to_builtins(value, builtin_types=_KEPT)})
+
+
+def unpacked(data: bytes, kind: type[T]) -> T:
+    """What ``packed`` made; ``kind`` may be ``list[X]``. InvalidArgument for anything else."""
+    try:
+        return msgspec.convert(decode_body(data)[0], kind, builtin_types=_KEPT)
+    except (Corrupt, KeyError, msgspec.ValidationError) as error:
+        raise InvalidArgument(f"this is no {kind}: {error}") from error
+
+
+# ---- what changes memories -----------------------------------------------------------------------
+
+
+class Mutation(Request):
+    """``by`` goes on record; (producer, producer_seq) is the request id."""
+
+    scope: Namespace
+    by: str
+    producer: Producer
+    producer_seq: ProducerSeq
+
+
+class Remember(Mutation, tag=30):
+    """``memories``: packed list[NewMemory], namespaces absolute; all, or none. ``on_conflict``:
+    "raise" or "revise".
+    """
+
+    memories: bytes
+    on_conflict: str
+    sync: int
+
+
+class Revise(Mutation, tag=31):
+    """``changes``: packed Changes."""
+
+    memory: str
+    changes: bytes
+    expect_version: int | None
+    sync: int
+
+
+class Revert(Mutation, tag=32):
+    memory: str
+    version: int
+    expect_version: int | None
+
+
+class Tag(Mutation, tag=33):
+    """``add`` False: take these away."""
+
+    memory: str
+    tags: list[str]
+    add: bool
+
+
+class Relate(Mutation, tag=34):
+    """``weight`` None: take the relation away."""
+
+    source: str
+    target: str | TurnPoint
+    kind: str
+    weight: float | None
+
+
+class Forget(Mutation, tag=35):
+    """``operation``: "forget" or "archive", with ``confirm`` the word "confirmed"; "undo-forget" or
+    "unarchive", without.
+    """
+
+    operation: str
+    memory: str
+    confirm: str | None
+    reason: str | None
+
+
+class ForgetWhere(Mutation, tag=36):
+    """``operation``: "forget" or "archive". ``wanted``: packed MemoryFilter."""
+
+    operation: str
+    wanted: bytes
+    dry_run: bool
+    confirm: str | None
+    reason: str | None
+
+
+class Purge(Mutation, tag=37):
+    """What was forgotten before ``older_than``, within the scope."""
+
+    older_than: int
+    dry_run: bool
+    confirm: str | None
+    reason: str | None
+
+
+class EraseMemories(Mutation, tag=38):
+    ids: list[str]
+    confirm: str | None
+    reason: str | None
+
+
+class EraseMemoriesWhere(Mutation, tag=39):
+    """At or below ``namespace``, which lies within the scope."""
+
+    namespace: Namespace
+    dry_run: bool
+    confirm: str | None
+    reason: str | None
+
+
+class Reindex(Request, tag=40):
+    """Begin to embed everything by the embedder of this name, or see how far that is."""
+
+    embedder: str
+    begin: bool
+
+
+# ---- what reads ----------------------------------------------------------------------------------
+
+
+class GetMemories(Request, tag=50):
+    """In the order asked; the reply may be short, never empty: go on with the ids left."""
+
+    scope: Namespace
+    ids: list[str]
+    include_forgotten: bool
+
+
+class GetByKey(Request, tag=51):
+    """``key``: packed str."""
+
+    namespace: Namespace
+    key: bytes
+
+
+class Memories(Request, tag=52):
+    """``wanted``: packed MemoryFilter. A page may be short, even empty, while ``more``."""
+
+    wanted: bytes
+    after: int | None
+    before: int | None
+    newest: bool
+    limit: int
+
+
+class History(Request, tag=53):
+    """Versions after ``after`` (0: all), oldest first."""
+
+    scope: Namespace
+    memory: str
+    include_forgotten: bool
+    after: int
+
+
+class Relations(Request, tag=54):
+    """``direction``: "out", "in" or "both"."""
+
+    scope: Namespace
+    memory: str
+    kind: str | None
+    direction: str
+    limit: int
+
+
+class Recall(Request, tag=55):
+    """``query``: packed str. ``wanted``: packed MemoryFilter, its timeframe resolved. ``after``:
+    the log position up to which everything is to be found (0: whatever there is). ``wait_ms``: how
+    long to wait for that and for the embedder.
+    """
+
+    query: bytes
+    wanted: bytes
+    strategy: str
+    fusion: str
+    limit: int
+    offset: int
+    explain: bool
+    after: int
+    wait_ms: int
+
+
+class AuditMemories(Request, tag=56):
+    """As ``messages.Audit``; ``memory``: only what was done to this one."""
+
+    scope: Namespace
+    operation: str | None
+    by: str | None
+    memory: str | None
+    start_us: int | None
+    stop_us: int | None
+    after: int | None
+    limit: int
+
+
+class DeletionReport(Request, tag=57):
+    scope: Namespace
+    start_us: int | None
+    stop_us: int | None
+
+
+class MemoryNamespaces(Request, tag=58):
+    """As ``messages.Namespaces``, of the namespaces that hold memories."""
+
+    prefix: Namespace
+    max_depth: int | None
+    after: Namespace | None
+    limit: int
+
+
+# ---- embedders -----------------------------------------------------------------------------------
+
+
+class Embed(Request, tag=70):
+    """``texts``: packed list[str]. ``urgent``: a query, somebody waits. ``deadline_ms``: after that
+    nobody wants the answer.
+    """
+
+    embedder: str
+    texts: bytes
+    urgent: bool
+    deadline_ms: int
+
+
+class DescribeEmbedder(Request, tag=71):
+    embedder: str
+
+
+# ---- replies -------------------------------------------------------------------------------------
+
+
+class MemoriesReply(Reply, tag=130):
+    """``memories``: packed list[MemoryView | None]. ``new``: for each, whether this request made
+    it. ``end``: the log position up to which this client's write is to be found. ``more``: of a
+    listing that was cut.
+    """
+
+    memories: bytes
+    new: list[bool]
+    end: int
+    more: bool = False
+
+
+class EndReply(Reply, tag=131):
+    end: int
+
+
+class ForgottenReply(Reply, tag=132):
+    """``entry``: packed AuditView | None."""
+
+    entry: bytes
+    count: int
+    end: int
+
+
+class MemoriesErasedReply(Reply, tag=133):
+    result: LongTermErasure
+
+
+class MemoryPageReply(Reply, tag=134):
+    """``memories``: packed list[MemoryView]; the rest as in ``MemoryPage``."""
+
+    memories: bytes
+    next: int | None
+    previous: int | None
+    more: bool
+
+
+class RelationsReply(Reply, tag=135):
+    relations: list[RelationView]
+
+
+class FoundChunk(msgspec.Struct, array_like=True):
+    id: str
+    span: Span | None
+    text: str
+
+
+class FoundMemory(msgspec.Struct, array_like=True):
+    """``sources``: leg -> 1-based rank. ``arithmetic``: how the score came about, when asked."""
+
+    memory: MemoryView
+    score: float
+    sources: dict[str, int]
+    chunk: FoundChunk | None
+    arithmetic: dict[str, Any] | None
+
+
+class RecallReply(Reply, tag=136):
+    """``hits``: packed list[FoundMemory], maybe fewer than there are: then ``more``. ``complete``:
+    everything asked for by ``after`` was searched, by every leg of the strategy. ``pending``:
+    memories that wait to be embedded. ``reason``: why it is not complete.
+    """
+
+    hits: bytes
+    more: bool
+    complete: bool
+    pending: int
+    reason: str | None
+
+
+class LongTermAuditReply(Reply, tag=137):
+    """``entries``: packed list[AuditView], oldest first."""
+
+    entries: bytes
+    more: bool
+
+
+class DeletionReportReply(Reply, tag=138):
+    """``report``: packed DeletionReportData."""
+
+    report: bytes
+
+
+class IndexStatus(msgspec.Struct, array_like=True):
+    """How far what is derived has come. ``embedder``: its name; ``embedder_state``: "ok", "none",
+    "missing" (a store of an embedder object that nobody passed), or "failing"; ``waiting``:
+    memories without vectors; ``failed``: that cannot be embedded; ``lag``: changed memories whose
+    words are not in; ``generation``: number of the newest one, ``published_us`` its time, 0: none.
+    """
+
+    embedder: str
+    embedder_state: str
+    embedder_error: str | None
+    model: str | None
+    dimension: int
+    vectors: int
+    waiting: int
+    failed: int
+    lag: int
+    generation: int
+    published_us: int
+    derived_bytes: int
+
+
+class LongTermStatusReply(Reply, tag=139):
+    """``state`` as in Welcome; ``region``, ``index``: None while it is not open."""
+
+    region: LongTermStatus | None
+    index: IndexStatus | None
+    state: str
+    reason: str | None
+    pid: int
+    queue: int
+    clients: int
+
+
+class ReindexReply(Reply, tag=140):
+    """``state``: "running", "done", "failed" (``reason`` says why) or "idle"."""
+
+    state: str
+    done: int
+    total: int
+    reason: str | None
+
+
+class EmbeddedReply(Reply, tag=150):
+    """``vectors``: float32 rows; row k belongs to text ``owners[k]``. ``failed``, ``waiting``:
+    reasons by the index of a text; the former cannot be embedded, the latter could not now.
+    """
+
+    dimension: int
+    vectors: bytes
+    owners: list[int]
+    failed: dict[int, str]
+    waiting: dict[int, str]
+
+
+class EmbedderReply(Reply, tag=151):
+    model: str
+    dimension: int
+
+
+LongTermRequest = (
+    Remember | Revise | Revert | Tag | Relate | Forget | ForgetWhere | Purge | EraseMemories
+    | EraseMemoriesWhere | Reindex | GetMemories | GetByKey | Memories | History | Relations
+    | Recall | AuditMemories | DeletionReport | MemoryNamespaces | Embed | DescribeEmbedder
+)  # fmt: skip
+LongTermReply = (
+    MemoriesReply | EndReply | ForgottenReply | MemoriesErasedReply | MemoryPageReply
+    | RelationsReply | RecallReply | LongTermAuditReply | DeletionReportReply
+    | LongTermStatusReply | ReindexReply | EmbeddedReply | EmbedderReply
+)  # fmt: skip
