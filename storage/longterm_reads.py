@@ -20,7 +20,7 @@ from neverforget.storage.longterm_fields import (
     is_derived_type,
     key_hash,
 )
-from neverforget.storage.longterm_filters import Where, matching, rows_where
+from neverforget.storage.longterm_filters import matching, rows_where
 from neverforget.storage.longterm_results import (
     STATUS_NAMES,
     MemoryFilter,
@@ -32,6 +32,7 @@ from neverforget.storage.longterm_results import (
     TurnPoint,
 )
 from neverforget.storage.longterm_state import CONTENT, LongTermState
+from neverforget.storage.longterm_where import Where
 from neverforget.storage.memory_table import Array
 from neverforget.storage.record import Header
 from neverforget.storage.region_options import RegionOptions

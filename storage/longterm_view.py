@@ -20,9 +20,9 @@ import numpy as np
 
 from neverforget.storage.errors import Corrupt
 from neverforget.storage.longterm_bodies import BodySource
-from neverforget.storage.longterm_filters import Where
 from neverforget.storage.longterm_results import MemoryFilter
 from neverforget.storage.longterm_rows import RowsView
+from neverforget.storage.longterm_where import Where
 from neverforget.storage.memory_table import Array
 from neverforget.storage.text_index import CONTEXT, TEXT, TextSnapshot
 from neverforget.storage.vector_index import VectorSnapshot
