@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Protocol
 
 from neverforget.actors.messages import (
     AnyReply,
@@ -19,12 +20,28 @@ from neverforget.actors.messages import (
 )
 from neverforget.actors.ports import Pending, failure, internal_error
 from neverforget.storage.errors import Corrupt, NeverforgetError, Overloaded, Unavailable
-from neverforget.storage.region import Region
 from neverforget.storage.results import Finding
 
 log = logging.getLogger(__name__)
 _WAITING_MAX = 16
 _FINDINGS_MAX = 10_000
+
+
+class Verified(Protocol):
+    """Iterate over it for the findings; then ``records`` and ``bytes`` say how much was read."""
+
+    records: int
+    bytes: int
+
+    def __iter__(self) -> Iterator[Finding]: ...
+
+
+class Checked(Protocol):
+    """What can be checked and copied. ``go_on`` may end either by raising."""
+
+    def verify(self, go_on: Callable[[], None], /) -> Verified: ...
+
+    def backup(self, directory: Path, go_on: Callable[[], None], /) -> tuple[int, int]: ...
 
 
 class Checks:
@@ -37,10 +54,10 @@ class Checks:
     def __len__(self) -> int:
         return self._waiting
 
-    def verify(self, region: Region, pending: Pending, request: Verify) -> None:
+    def verify(self, region: Checked, pending: Pending, request: Verify) -> None:
         self._submit(pending, lambda: _verify(region, request, self._go_on))
 
-    def backup(self, region: Region, pending: Pending, request: Backup) -> None:
+    def backup(self, region: Checked, pending: Pending, request: Backup) -> None:
         self._submit(pending, lambda: _backup(region, request, self._go_on))
 
     def close(self) -> None:
@@ -89,7 +106,7 @@ def _ended() -> Unavailable:
     return Unavailable("the owner has ended; ask again", outcome="not_applied")
 
 
-def _verify(region: Region, request: Verify, go_on: Callable[[], None]) -> VerifyReply:
+def _verify(region: Checked, request: Verify, go_on: Callable[[], None]) -> VerifyReply:
     verification = region.verify(go_on)
     findings: list[Finding] = []
     for finding in verification:
@@ -98,6 +115,6 @@ def _verify(region: Region, request: Verify, go_on: Callable[[], None]) -> Verif
     return VerifyReply(request.id, findings, verification.records, verification.bytes)
 
 
-def _backup(region: Region, request: Backup, go_on: Callable[[], None]) -> BackupReply:
+def _backup(region: Checked, request: Backup, go_on: Callable[[], None]) -> BackupReply:
     size, durable = region.backup(Path(request.directory), go_on)
     return BackupReply(request.id, size, durable)

@@ -1,26 +1,18 @@
 """One turn's mutations: staged together, written together, synced at most once.
 
-What an answer means: after ``SYNC_DISK`` (and for everything but appends) fdatasync has covered it
-and it survives a power loss; after ``SYNC_PROCESS`` it is in the file and survives the death of any
-process. A repeat of what is not durable yet waits like the original.
+What an answer means: after ``SYNC_DISK`` (and for everything that asks for no level) fdatasync has
+covered it and it survives a power loss; after ``SYNC_PROCESS`` it is in the file and survives the
+death of any process. A repeat of what is not durable yet waits like the original.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, Protocol, TypeVar
 
-from neverforget.actors.messages import (
-    SYNC_DISK,
-    SYNC_PROCESS,
-    AnyReply,
-    AnyRequest,
-    Append,
-    Fork,
-)
-from neverforget.actors.parked_waits import SessionName
-from neverforget.actors.partition_requests import STAGED
+from neverforget.actors.messages import SYNC_DISK, SYNC_PROCESS, AnyReply
 from neverforget.actors.ports import Pending, failure, internal_error
 from neverforget.storage.errors import (
     Conflict,
@@ -29,42 +21,65 @@ from neverforget.storage.errors import (
     NeverforgetError,
     Poisoned,
 )
-from neverforget.storage.region import Region
 
 log = logging.getLogger(__name__)
 
 
-class Mutations:
-    """``refusal``: why the region takes no writes, None: it does."""
+class Written(Protocol):
+    """A region, as far as its log is written."""
+
+    @property
+    def log_end(self) -> int: ...
+
+    @property
+    def durable(self) -> int: ...
+
+    def write(self) -> None: ...
+
+    def sync(self) -> None: ...
+
+
+L = TypeVar("L", bound=Written)
+# Answers with the log position that must be written, or durable, before the reply may go out.
+Stage = Callable[[L, Any], tuple[AnyReply, int]]
+
+
+class Mutations(Generic[L]):
+    """``stages``: how each kind of request is staged. ``refusal``: why the region takes no writes,
+    None: it does.
+    """
 
     def __init__(
-        self, region: Region, pendings: Sequence[Pending], refusal: NeverforgetError | None
+        self,
+        region: L,
+        stages: Mapping[type, Stage[L]],
+        pendings: Sequence[Pending],
+        refusal: NeverforgetError | None,
     ) -> None:
         self.later: deque[Pending] = deque()  # what is no mutation, and what nobody has looked at
-        self.changed: set[SessionName] = set()  # sessions that may have new turns
-        self.any = False
+        self.staged: list[tuple[Pending, AnyReply, int, bool]] = []  # ... end, waits for the disk
         self._region = region
+        self._stages = stages
         self._pendings = pendings
         self._refusal = refusal
-        self._waiting: list[tuple[Pending, AnyReply, int, bool]] = []
         self._conflicts: list[tuple[Pending, AnyReply]] = []
 
     def carry_out(self, send: Callable[[], None]) -> None:
         """Raises Poisoned when the log has failed; see ``fail``."""
         self._stage()
-        if not self._waiting and not self._conflicts:
+        if not self.staged and not self._conflicts:
             return
         region = self._region
         region.write()
         for_disk = []
         durable = region.durable
-        for pending, reply, end, disk in self._waiting:
+        for pending, reply, end, disk in self.staged:
             if disk and end > durable:
                 for_disk.append((pending, reply))
             else:
                 pending.reply(reply)
         if for_disk:
-            if len(for_disk) < len(self._waiting):
+            if len(for_disk) < len(self.staged):
                 send()
             region.sync()
             for pending, reply in for_disk:
@@ -77,14 +92,14 @@ class Mutations:
         """Whoever has no answer yet is told that the outcome is unknown. ``later`` is left: nothing
         of that was begun."""
         unknown = outcome_unknown(error)
-        for pending in [w[0] for w in self._waiting] + [c[0] for c in self._conflicts]:
+        for pending in [w[0] for w in self.staged] + [c[0] for c in self._conflicts]:
             pending.reply(failure(pending.request.id, unknown))
 
     def _stage(self) -> None:
-        region = self._region
+        region, stages = self._region, self._stages
         for number, pending in enumerate(self._pendings):
             request = pending.request
-            stage = STAGED.get(type(request))
+            stage = stages.get(type(request))
             if stage is None:
                 self.later.append(pending)
                 continue
@@ -93,7 +108,7 @@ class Mutations:
                 continue
             end_before = region.log_end
             try:
-                disk = _waits_for_disk(request)
+                disk = _waits_for_disk(getattr(request, "sync", SYNC_DISK))
                 reply, end = stage(region, request)
             except Poisoned as error:
                 pending.reply(failure(request.id, outcome_unknown(error)))
@@ -111,17 +126,14 @@ class Mutations:
                     raise  # what is staged is in doubt
                 pending.reply(failure(request.id, of_one_request(error)))
                 continue
-            self.any = True
-            self._waiting.append((pending, reply, end, disk))
-            if type(request) is Append or type(request) is Fork:
-                self.changed.add((request.namespace, request.session))
+            self.staged.append((pending, reply, end, disk))
 
 
-def _waits_for_disk(request: AnyRequest) -> bool:
-    if type(request) is not Append or request.sync == SYNC_DISK:
+def _waits_for_disk(sync: int) -> bool:
+    if sync == SYNC_DISK:
         return True
-    if request.sync != SYNC_PROCESS:
-        raise InvalidArgument(f"this owner knows no sync level {request.sync}")
+    if sync != SYNC_PROCESS:
+        raise InvalidArgument(f"this owner knows no sync level {sync}")
     return False
 
 

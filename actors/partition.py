@@ -26,18 +26,22 @@ from neverforget.actors.messages import (
     PROTOCOL_VERSION,
     AnyReply,
     AnyRequest,
+    Append,
     Backup,
     Erase,
     Failure,
+    Fork,
     Status,
     StatusReply,
     Verify,
     Wait,
     Welcome,
 )
-from neverforget.actors.parked_waits import ParkedWaits
+from neverforget.actors.owner_spec import PartitionSpec
+from neverforget.actors.parked_waits import ParkedWaits, SessionName
+from neverforget.actors.partition_life import PartitionOpening
 from neverforget.actors.ports import Pending, failure
-from neverforget.actors.region_life import PartitionSpec, RegionLife
+from neverforget.actors.region_life import RegionLife
 from neverforget.storage.clock import Clock, SystemClock
 from neverforget.storage.errors import (
     InvalidArgument,
@@ -78,8 +82,9 @@ class Partition:
         self.spec = spec
         self._clock = clock or SystemClock()
         self._wake: Callable[[], None] = _nothing
-        self._life = RegionLife(
-            spec, fs or LocalFileSystem(), self._clock, lambda: self._wake(), lock, store_displaced
+        opening = PartitionOpening(spec, fs or LocalFileSystem(), self._clock, lock)
+        self._life: RegionLife[Region] = RegionLife(
+            opening, self._clock, lambda: self._wake(), lock, store_displaced
         )
         self._held: deque[Pending] = deque()  # wait for the region to be open
         self._waits = ParkedWaits(_PARKED_MAX)
@@ -151,7 +156,7 @@ class Partition:
         if region is None:
             self._hold(pendings)
             return
-        mutations = Mutations(region, pendings, self._life.error)
+        mutations = Mutations(region, requests.STAGED, pendings, self._life.error)
         try:
             mutations.carry_out(send)
             while mutations.later:
@@ -168,9 +173,10 @@ class Partition:
                 pending.reply(failure(pending.request.id, outcome_unknown(error)))
             self._lost(error)
             raise
-        if mutations.changed and len(self._waits):
-            self._waits.news(mutations.changed, lambda pending: self._news_for(region, pending))
-        self._plan(region, mutations.any)
+        if len(self._waits) and mutations.staged:
+            changed = _changed(mutations)
+            self._waits.news(changed, lambda pending: self._news_for(region, pending))
+        self._plan(region, bool(mutations.staged))
 
     def tick(self, send: Callable[[], None] = _nothing) -> None:
         now = self._clock.monotonic()
@@ -331,6 +337,12 @@ class Partition:
             self._queued - 1 + len(self._held) + len(self._checks),
             self._clients,
         )
+
+
+def _changed(mutations: Mutations[Region]) -> set[SessionName]:
+    """Sessions that may have new turns."""
+    requests = (pending.request for pending, *_ in mutations.staged)
+    return {(r.namespace, r.session) for r in requests if isinstance(r, Append | Fork)}
 
 
 def _answer(request: AnyRequest, ask: Callable[[], T]) -> T | Failure:

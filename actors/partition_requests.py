@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from neverforget.actors.group_commit import Stage
 from neverforget.actors.messages import (
     AnyReply,
     Append,
@@ -37,7 +38,6 @@ from neverforget.actors.messages import (
 )
 from neverforget.storage.region import Region
 
-Stage = Callable[[Region, Any], tuple[AnyReply, int]]
 Read = Callable[[Region, Any], AnyReply]
 
 
@@ -132,7 +132,7 @@ def news(region: Region, r: Wait) -> AnyReply | None:
     return info(region, r) if end > r.after + 1 else None
 
 
-STAGED: dict[type, Stage] = {
+STAGED: dict[type, Stage[Region]] = {
     Append: _append, Hide: _hide, Fork: _fork, Mark: _mark, Refuse: _refuse, Settle: _settle,
 }  # fmt: skip
 READ: dict[type, Read] = {

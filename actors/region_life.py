@@ -1,4 +1,4 @@
-"""Whether a partition's region is open, and what happens when it is not.
+"""Whether an owner's region is open, and what happens when it is not.
 
     recovering --opened--> serving --poisoned--> recovering
         |  ^                                          |
@@ -22,13 +22,11 @@ import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from pathlib import Path
-from typing import Literal, NamedTuple, TypeVar
+from typing import Generic, Literal, NamedTuple, Protocol, TypeVar
 
-import msgspec
-
+from neverforget.actors.owner_spec import PartitionSpec
 from neverforget.storage.clock import Clock
-from neverforget.storage.directory_lock import ProcessId, Role
+from neverforget.storage.directory_lock import Role
 from neverforget.storage.errors import (
     Corrupt,
     NeverforgetError,
@@ -39,9 +37,9 @@ from neverforget.storage.errors import (
     Unavailable,
     UnsupportedFormat,
 )
-from neverforget.storage.filesystem import FileSystem
-from neverforget.storage.region import Region
-from neverforget.storage.region_options import RegionOptions
+from neverforget.storage.spare import Submit
+
+__all__ = ["LOCK_WAIT_S", "Opening", "Owned", "PartitionSpec", "RegionLife", "State"]
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -49,64 +47,82 @@ State = Literal["recovering", "serving", "readonly", "quarantined"]
 
 _RETRY_S_MIN, _RETRY_S_MAX = 0.1, 30.0
 _LOOK_S = 0.5
-_LOCK_WAIT_S = 2.0
+LOCK_WAIT_S = 2.0
 _PLACE_CHECK_S = 1.0
 
 
-class PartitionSpec(msgspec.Struct, frozen=True):
-    """All that an owner needs to know, in plain values: it travels to another process."""
+class Owned(Protocol):
+    """A region, as far as its life goes."""
 
+    @property
+    def epoch(self) -> int: ...
+
+    @property
+    def poisoned(self) -> str | None: ...
+
+    def displaced(self) -> str | None: ...
+
+    def sync(self) -> None: ...
+
+    def seal(self) -> None: ...
+
+
+R = TypeVar("R", bound=Owned)
+
+
+class Opening(Protocol[R]):
+    """How one owner's region is opened and let go of; both are called on any thread, once at a
+    time. ``name`` is for people, ``label`` for threads.
+    """
+
+    name: str
+    label: str
     directory: str
-    store_id: str
-    partition: int
-    role: Role  # "worker" has a host; "application" is inline
-    host: ProcessId | None = None
-    socket: str = ""
-    name: str = ""  # as an actor
-    segment_bytes: int = 64 * 1024 * 1024
-    batch_bytes_max: int = 64 * 1024 * 1024
-    reply_bytes_max: int = 4 * 1024 * 1024
-    requests_queued_max: int = 4096
-    sync_interval_ms: int = 1000
-    noop_after_ms: int = 200
+    role: Role  # "worker": a process of its own
+
+    def open(self, *, submit: Submit, read_only: bool, predecessor: R | None) -> R:
+        """See ``Region.open``."""
+        ...
+
+    def close(self, region: R) -> None:
+        """Release what it holds. Does not raise."""
+        ...
 
 
-class _Outcome(NamedTuple):
+class _Outcome(NamedTuple, Generic[R]):
     """Of an opening. With both: the region is read-only, because of ``error``."""
 
-    region: Region | None
+    region: R | None
     error: Exception | None
 
 
-class RegionLife:
+class RegionLife(Generic[R]):
     def __init__(
         self,
-        spec: PartitionSpec,
-        fs: FileSystem,
+        opening: Opening[R],
         clock: Clock,
         wake: Callable[[], None],
         lock: bool,
         store_displaced: Callable[[], str | None],
     ) -> None:
-        self.region: Region | None = None  # there in "serving" and, where it could be, "readonly"
+        self.region: R | None = None  # there in "serving" and, where it could be, "readonly"
         self.state: State = "recovering"
         self.reason: str | None = None
         self.error: NeverforgetError | None = None  # why it is not serving
         self.epoch = 0
-        self._spec = spec
-        self._fs = fs
+        self._opening = opening
         self._clock = clock
         self._wake = wake
         self._lock = lock
         self._store_displaced = store_displaced
         self._place_due: float | None = None
-        self._outcome: _Outcome | None = None
+        self._outcome: _Outcome[R] | None = None
         self._opener: threading.Thread | None = None
         self._retry_at: float | None = None
         self._retry_s = _RETRY_S_MIN
         # Makes spare segments and side files for the region. Side files are made one at a time, so
         # with two threads no roll waits for one. They are started when first used.
-        self._keeper = ThreadPoolExecutor(2, thread_name_prefix=f"keeper-{spec.partition}")
+        self._keeper = ThreadPoolExecutor(2, thread_name_prefix=f"keeper-{opening.label}")
 
     def open(self) -> None:
         """Recover the region here and now."""
@@ -158,13 +174,13 @@ class RegionLife:
         self.region = None
         self._retry_at = self._place_due = None
         self._end(region)
-        name = f"partition {self._spec.partition}"
+        name = self._opening.name
         self.state = "quarantined"
         self.reason = (
-            f"{why} while the store was open; turns acknowledged since then may be lost with it. "
+            f"{why} while the store was open; what was acknowledged since then may be lost with it. "
             "Put it back, or a backup in its place, then open the store again"
         )
-        self.error = Corrupt(f"{name} is quarantined: {self.reason}", file=self._spec.directory)
+        self.error = Corrupt(f"{name} is quarantined: {self.reason}", file=self._opening.directory)
         log.error("%s is quarantined: %s", name, self.reason)
         return True
 
@@ -176,7 +192,7 @@ class RegionLife:
         if self.check_place():
             return True
         self.reason = str(error)
-        log.error("partition %d recovers: %s", self._spec.partition, error)
+        log.error("%s recovers: %s", self._opening.name, error)
         self._reopen()
         return False
 
@@ -195,7 +211,7 @@ class RegionLife:
         finally:
             self._keeper.shutdown(wait=True)
 
-    def _end(self, region: Region) -> None:
+    def _end(self, region: R) -> None:
         try:
             if region.poisoned is not None:
                 pass
@@ -204,9 +220,9 @@ class RegionLife:
             else:  # sealing writes files by name, and that name is somebody else's now
                 region.sync()
         except (NeverforgetError, OSError) as error:
-            log.warning("partition %d ends without a seal: %s", self._spec.partition, error)
+            log.warning("%s ends without a seal: %s", self._opening.name, error)
         finally:
-            region.close()
+            self._opening.close(region)
 
     def _keep(self, work: Callable[[], T]) -> Future[T]:
         """Have the keeper do ``work``. While the interpreter ends there are no threads any more:
@@ -230,20 +246,20 @@ class RegionLife:
         self.state, self.error = "recovering", None
         self._start(region, None)
 
-    def _start(self, lost: Region | None, read_only: Region | None) -> None:
+    def _start(self, lost: R | None, read_only: R | None) -> None:
         """Open anew in the background, after ``lost`` was closed or beside ``read_only``."""
 
         def work() -> None:
             self._outcome = self._attempt(lost, read_only)
             self._wake()
 
-        name = f"open-p{self._spec.partition}"
+        name = f"open-{self._opening.label}"
         opener = threading.Thread(target=work, name=name, daemon=True)
         try:
             opener.start()
         except RuntimeError as error:  # no more threads: it is tried again
             if lost is not None:
-                lost.close()
+                self._opening.close(lost)
             self._outcome = _Outcome(read_only, error)
         else:
             self._opener = opener
@@ -253,12 +269,12 @@ class RegionLife:
             self._opener.join()
             self._opener = None
 
-    def _attempt(self, lost: Region | None, read_only: Region | None) -> _Outcome:
+    def _attempt(self, lost: R | None, read_only: R | None) -> _Outcome[R]:
         try:
             if lost is not None:
-                lost.close()
+                self._opening.close(lost)
             region = self._open(predecessor=read_only)
-            if self._spec.role == "worker":  # a process of its own, that holds little else
+            if self._opening.role == "worker":  # a process of its own, that holds little else
                 _hide_from_collector()
             return _Outcome(region, None)
         except (StoreLocked, NotFound, Corrupt, UnsupportedFormat) as error:
@@ -268,43 +284,21 @@ class RegionLife:
         except Exception as error:
             return _Outcome(read_only, error)
 
-    def _open_read_only(self) -> Region | None:
+    def _open_read_only(self) -> R | None:
         """Where only writing fails, what is durable can still be read."""
         try:
             return self._open(read_only=True)
         except Exception as error:
-            log.error("partition %d cannot even be read: %s", self._spec.partition, error)
+            log.error("%s cannot even be read: %s", self._opening.name, error)
             return None
 
-    def _open(self, *, read_only: bool = False, predecessor: Region | None = None) -> Region:
-        spec = self._spec
-        return Region.open(
-            self._fs,
-            Path(spec.directory),
-            store_id=spec.store_id,
-            partition=spec.partition,
-            role=spec.role,
-            host=spec.host,
-            clock=self._clock,
-            options=RegionOptions(
-                segment_bytes=spec.segment_bytes,
-                first_segment_bytes=min(spec.segment_bytes, RegionOptions().first_segment_bytes),
-                batch_bytes_max=spec.batch_bytes_max,
-                # A media error under a map is SIGBUS: no risk for somebody else's process.
-                read_by="pread" if spec.role == "application" else "map",
-                reply_bytes_max=spec.reply_bytes_max,
-            ),
-            lock=self._lock,
-            lock_wait_s=_LOCK_WAIT_S,
-            submit=self._keep,
-            read_only=read_only,
-            predecessor=predecessor,
-        )
+    def _open(self, *, read_only: bool = False, predecessor: R | None = None) -> R:
+        return self._opening.open(submit=self._keep, read_only=read_only, predecessor=predecessor)
 
-    def _accept(self, outcome: _Outcome) -> None:
+    def _accept(self, outcome: _Outcome[R]) -> None:
         before, self.region = self.region, outcome.region
         if before is not None and before is not outcome.region:
-            before.close()
+            self._opening.close(before)
         self.epoch = 0 if outcome.region is None else outcome.region.epoch
         error = outcome.error
         if self.region is not None and self._lock:
@@ -313,7 +307,7 @@ class RegionLife:
             self.state, self.reason, self.error = "serving", None, None
             self._retry_s = _RETRY_S_MIN
             return
-        name = f"partition {self._spec.partition}"
+        name = self._opening.name
         self.reason = f"{type(error).__name__}: {error}"
         retry = True
         match error:

@@ -1,0 +1,40 @@
+"""What an owner is told when it is made, in plain values: it travels to another process."""
+
+from __future__ import annotations
+
+import msgspec
+
+from neverforget.storage.directory_lock import ProcessId, Role
+from neverforget.storage.region_options import RegionOptions
+
+
+class OwnerSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """Of any owner of a region."""
+
+    directory: str
+    store_id: str
+    role: Role  # "worker" has a host; "application" is inline
+    host: ProcessId | None = None
+    socket: str = ""
+    name: str = ""  # as an actor
+    segment_bytes: int = 64 * 1024 * 1024
+    batch_bytes_max: int = 64 * 1024 * 1024
+    reply_bytes_max: int = 4 * 1024 * 1024
+    requests_queued_max: int = 4096
+    sync_interval_ms: int = 1000
+    noop_after_ms: int = 200
+
+
+class PartitionSpec(OwnerSpec, frozen=True, kw_only=True):
+    partition: int
+
+
+def region_options(spec: OwnerSpec) -> RegionOptions:
+    return RegionOptions(
+        segment_bytes=spec.segment_bytes,
+        first_segment_bytes=min(spec.segment_bytes, RegionOptions().first_segment_bytes),
+        batch_bytes_max=spec.batch_bytes_max,
+        # A media error under a map is SIGBUS: no risk for somebody else's process.
+        read_by="pread" if spec.role == "application" else "map",
+        reply_bytes_max=spec.reply_bytes_max,
+    )
