@@ -31,7 +31,7 @@ from neverforget.runtime.cli_store import (
 )
 
 if TYPE_CHECKING:
-    from neverforget.runtime.values import Finding, OwnerInfo, Status
+    from neverforget.runtime.status_values import Finding, OwnerInfo, Status
 
 STATE_COLOURS = {"serving": "green", "recovering": "yellow", "readonly": "yellow"}
 

@@ -14,6 +14,7 @@ from neverforget.runtime.operation import Operation
 from neverforget.runtime.reaching import HostChoice
 from neverforget.runtime.scope import NamespaceLike, Scope
 from neverforget.runtime.session import Session
+from neverforget.runtime.status_values import Status, VerifyReport
 from neverforget.runtime.store_core import (
     StoreCore,
     Timeframe,
@@ -22,13 +23,7 @@ from neverforget.runtime.store_core import (
     wanted_of,
 )
 from neverforget.runtime.store_path import real_path
-from neverforget.runtime.values import (
-    AuditEntry,
-    Page,
-    SessionInfo,
-    Status,
-    VerifyReport,
-)
+from neverforget.runtime.values import AuditEntry, Page, SessionInfo
 
 T = TypeVar("T")
 

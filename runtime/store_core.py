@@ -22,16 +22,11 @@ from neverforget.runtime.operation import Context, Operation, SessionPlace
 from neverforget.runtime.reaching import Wanted
 from neverforget.runtime.scope import NamespaceLike, Scope, checked_name, checked_text
 from neverforget.runtime.session_core import SessionCore
+from neverforget.runtime.status_values import Status, VerifyReport
 from neverforget.runtime.store_operations import Progress
 from neverforget.runtime.store_path import real_path
 from neverforget.runtime.times import Moment
-from neverforget.runtime.values import (
-    AuditEntry,
-    Page,
-    SessionInfo,
-    Status,
-    VerifyReport,
-)
+from neverforget.runtime.values import AuditEntry, Page, SessionInfo
 from neverforget.storage.atomic_file import write_atomic
 from neverforget.storage.audit_index import AUDITED
 from neverforget.storage.errors import InvalidArgument, NeverforgetError, OutOfSpace

@@ -34,19 +34,10 @@ from neverforget.actors.messages import (
 from neverforget.runtime import cursors
 from neverforget.runtime.operation import HOST, Call, Context, Operation, SessionPlace
 from neverforget.runtime.session_reading import info_of, with_past
+from neverforget.runtime.status_values import Finding, HostInfo, OwnerInfo, VerifyReport, finding
+from neverforget.runtime.status_values import Status as StoreStatus
 from neverforget.runtime.times import from_us, to_us
-from neverforget.runtime.values import (
-    AuditEntry,
-    Finding,
-    HostInfo,
-    Namespace,
-    OwnerInfo,
-    Page,
-    SessionInfo,
-    VerifyReport,
-    finding,
-)
-from neverforget.runtime.values import Status as StoreStatus
+from neverforget.runtime.values import AuditEntry, Namespace, Page, SessionInfo
 from neverforget.storage.errors import Corrupt, InvalidArgument
 from neverforget.storage.results import AuditView, SessionView
 

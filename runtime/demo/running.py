@@ -25,8 +25,9 @@ from neverforget.storage.record import session_scope
 
 if TYPE_CHECKING:
     from neverforget.runtime.cluster import ActorGroup
+    from neverforget.runtime.status_values import OwnerInfo, VerifyReport
     from neverforget.runtime.store import Store
-    from neverforget.runtime.values import OwnerInfo, Turn, VerifyReport
+    from neverforget.runtime.values import Turn
 
 NAMES = ("ada", "bruno", "chioma", "dai", "elif", "farid", "greta", "hoku")
 POLL_S = 0.2

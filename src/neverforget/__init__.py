@@ -23,22 +23,18 @@ if TYPE_CHECKING:
     from neverforget.runtime.config import Config
     from neverforget.runtime.importers import ImportReport, import_file
     from neverforget.runtime.session import Session
+    from neverforget.runtime.status_values import Finding, HostInfo, OwnerInfo, Status, VerifyReport
     from neverforget.runtime.store import Store, open
     from neverforget.runtime.values import (
         CONFIRMED,
         AuditEntry,
         Confirmation,
         ErasureReport,
-        Finding,
-        HostInfo,
-        OwnerInfo,
         Page,
         Role,
         SessionInfo,
-        Status,
         Turn,
         TurnRef,
-        VerifyReport,
     )
     from neverforget.storage.errors import (
         ConfirmationRequired,
@@ -104,8 +100,8 @@ _RUNTIME = {
     "importers": "ImportReport import_file",
     "session": "Session",
     "store": "Store open",
-    "values": "CONFIRMED AuditEntry Confirmation ErasureReport Finding HostInfo OwnerInfo Page Role"
-    " SessionInfo Status Turn TurnRef VerifyReport",
+    "status_values": "Finding HostInfo OwnerInfo Status VerifyReport",
+    "values": "CONFIRMED AuditEntry Confirmation ErasureReport Page Role SessionInfo Turn TurnRef",
 }
 _HOMES = {
     name: f"neverforget.runtime.{module}"

@@ -1,0 +1,172 @@
+"""How a store stands: what ``status`` and ``verify`` return."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from msgspec import Struct
+
+from neverforget.storage.results import Finding as StorageFinding
+
+
+class Finding(Struct, frozen=True):
+    """One thing that verification or recovery found.
+
+    kind: corrupt_body, corrupt_header, torn_tail, bad_side_file, missing_segment, index_mismatch,
+        unfinished_erasure, quarantined (the partition cannot be opened), …
+    severity: "error" (bytes are lost) or "repaired" (nothing acknowledged is).
+    partition: whose it is; None: the long-term owner's.
+    """
+
+    kind: str
+    severity: str
+    partition: int | None
+    file: str
+    offset: int
+    bytes: int
+    message: str
+
+
+class HostInfo(Struct, frozen=True):
+    """The process that hosts the store. ``role``: "serve" (a host of its own) or "application".
+    ``linger_s``: seconds it stays after its last client, None for ever.
+    """
+
+    pid: int
+    role: str
+    started_at: datetime
+    clients: int
+    linger_s: float | None
+    ray_address: str | None
+
+
+class OwnerInfo(Struct, frozen=True):
+    """One partition and who owns it.
+
+    state: "recovering", "serving", "readonly" or "quarantined"; ``reason`` says why.
+    epoch: grows with every new owner.
+    queue: requests waiting; ``clients``: open connections; ``restarts``: by Ray, since the host.
+    log_bytes: bytes of log on disk; ``durable_bytes``: log position up to which it is synced.
+    recovery_s: seconds the last opening took; ``last_sync_s``: seconds the last sync took.
+    """
+
+    name: str
+    partition: int
+    pid: int
+    node: str
+    state: str
+    reason: str | None
+    epoch: int
+    queue: int
+    clients: int
+    restarts: int
+    sessions: int
+    turns: int
+    log_bytes: int
+    durable_bytes: int
+    segments: int
+    quarantined_bytes: int
+    torn_bytes: int
+    recovery_s: float
+    last_sync_s: float
+    syncs: int
+    findings: tuple[Finding, ...]
+
+
+class LongTermInfo(Struct, frozen=True):
+    """The owner of the long-term memories, and how far what is derived from them has come.
+
+    state, reason, epoch, queue, clients, …: as in ``OwnerInfo``.
+    memories: active ones; ``archived`` and ``forgotten`` besides; ``derived``: chunks, summaries.
+    embedder: its name; ``embedder_state``: "ok", "none" (words only), "missing" (an object that
+        nobody passed to ``open``) or "failing", then ``embedder_error`` says why.
+    model, dimension: of the vectors; None and 0 until the embedder told.
+    vectors: how many are indexed; ``waiting``: memories without vectors yet; ``failed``: that
+        cannot be embedded, and are found by their words only.
+    lag: changed memories whose words are not indexed yet.
+    generation: number of the newest files of the indexes, made at ``published_at``; 0, None: none.
+    derived_bytes: bytes of those files; they are made again from the log when they are lost.
+    """
+
+    state: str
+    reason: str | None
+    pid: int
+    epoch: int
+    queue: int
+    clients: int
+    memories: int
+    derived: int
+    archived: int
+    forgotten: int
+    relations: int
+    embedder: str
+    embedder_state: str
+    embedder_error: str | None
+    model: str | None
+    dimension: int
+    vectors: int
+    waiting: int
+    failed: int
+    lag: int
+    generation: int
+    published_at: datetime | None
+    log_bytes: int
+    durable_bytes: int
+    derived_bytes: int
+    segments: int
+    quarantined_bytes: int
+    torn_bytes: int
+    recovery_s: float
+    syncs: int
+    findings: tuple[Finding, ...]
+
+
+class Status(Struct, frozen=True):
+    """How a store stands. ``host`` is None when the store runs inline in this process."""
+
+    store_id: str
+    path: str
+    host: HostInfo | None
+    owners: tuple[OwnerInfo, ...]
+
+    @property
+    def sessions(self) -> int:
+        """Sessions, over all partitions."""
+        return sum(owner.sessions for owner in self.owners)
+
+    @property
+    def turns(self) -> int:
+        """Turns, over all partitions."""
+        return sum(owner.turns for owner in self.owners)
+
+    @property
+    def log_bytes(self) -> int:
+        """Bytes of log on disk, over all partitions."""
+        return sum(owner.log_bytes for owner in self.owners)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What recovery found, over all partitions."""
+        return tuple(finding for owner in self.owners for finding in owner.findings)
+
+
+class VerifyReport(Struct, frozen=True):
+    """The outcome of reading everything. ``ok``: no finding says that bytes are lost."""
+
+    ok: bool
+    findings: tuple[Finding, ...]
+    records: int
+    bytes: int
+
+
+def finding(partition: int | None, found: StorageFinding) -> Finding:
+    """A region's finding with the number of its partition; None: the long-term region."""
+    return Finding(
+        found.kind,
+        found.severity,
+        partition,
+        found.file,
+        found.offset,
+        found.bytes,
+        found.message,
+    )
