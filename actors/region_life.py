@@ -177,8 +177,8 @@ class RegionLife(Generic[R]):
         name = self._opening.name
         self.state = "quarantined"
         self.reason = (
-            f"{why} while the store was open; what was acknowledged since then may be lost with it. "
-            "Put it back, or a backup in its place, then open the store again"
+            f"{why} while the store was open; what was acknowledged since then may be lost with "
+            "it. Put it back, or a backup in its place, then open the store again"
         )
         self.error = Corrupt(f"{name} is quarantined: {self.reason}", file=self._opening.directory)
         log.error("%s is quarantined: %s", name, self.reason)

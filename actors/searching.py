@@ -45,6 +45,16 @@ class Result(msgspec.Struct, frozen=True):
     fused: Fused[int]
 
 
+def check_search(strategy: str, fusion: str, limit: int, offset: int) -> None:
+    """Raises InvalidArgument for what ``search`` would not take."""
+    if strategy not in STRATEGIES:
+        raise InvalidArgument(f"strategy {strategy!r}: one of {', '.join(STRATEGIES)}")
+    if fusion not in FUSIONS:
+        raise InvalidArgument(f"fusion {fusion!r}: one of {', '.join(FUSIONS)}")
+    if limit < 0 or offset < 0:
+        raise InvalidArgument("limit and offset are whole numbers from 0 on")
+
+
 def search(
     view: LongTermView,
     query: PreparedQuery,
@@ -63,12 +73,7 @@ def search(
     Raises InvalidArgument.
     """
     config = config or FusionConfig()
-    if strategy not in STRATEGIES:
-        raise InvalidArgument(f"strategy {strategy!r}: one of {', '.join(STRATEGIES)}")
-    if fusion not in FUSIONS:
-        raise InvalidArgument(f"fusion {fusion!r}: one of {', '.join(FUSIONS)}")
-    if limit < 0 or offset < 0:
-        raise InvalidArgument("limit and offset are whole numbers from 0 on")
+    check_search(strategy, fusion, limit, offset)
     names = [name for name in STRATEGIES[strategy] if getattr(config, name) > 0]
     if vector is None:
         names = [name for name in names if name != VECTOR]

@@ -29,6 +29,7 @@ from neverforget.storage.log_owner import LogOwner
 from neverforget.storage.longterm_bodies import BodySource
 from neverforget.storage.longterm_deletions import LongTermDeletions
 from neverforget.storage.longterm_deriving import Deriver
+from neverforget.storage.longterm_places import LongTermPlaces
 from neverforget.storage.longterm_reads import LongTermReads
 from neverforget.storage.longterm_relating import Relater
 from neverforget.storage.longterm_remembering import Rememberer
@@ -56,7 +57,7 @@ from neverforget.storage.region_takeover import take_over
 from neverforget.storage.spare import Submit
 
 
-class LongTermRegion(LongTermReads, LongTermDeletions, LogOwner):
+class LongTermRegion(LongTermReads, LongTermPlaces, LongTermDeletions, LogOwner):
     """See the module. Made by ``open``, never directly."""
 
     def __init__(
@@ -107,6 +108,7 @@ class LongTermRegion(LongTermReads, LongTermDeletions, LogOwner):
         lock: bool = True,
         lock_wait_s: float = 0.0,
         read_only: bool = False,
+        predecessor: LongTermRegion | None = None,
         snapshot: Snapshot | None = None,
         bodies: BodySource | None = None,
     ) -> LongTermRegion:
@@ -132,6 +134,7 @@ class LongTermRegion(LongTermReads, LongTermDeletions, LogOwner):
             clock=clock,
             submit=submit,
             read_only=read_only,
+            held=None if predecessor is None else predecessor.held_lock,
         )
         try:
             state = LongTermState(fs, directory, shard, taken.log, identity.log_id, clock, bodies)
@@ -140,6 +143,8 @@ class LongTermRegion(LongTermReads, LongTermDeletions, LogOwner):
         except BaseException:
             taken.give_up()
             raise
+        if predecessor is not None:
+            predecessor.leave_lock()
         del taken  # what was recovered is as large as all headers
         give_back_free_memory()
         region._recovery_us = int((clock.monotonic() - started) * 1e6)
@@ -277,6 +282,6 @@ class LongTermRegion(LongTermReads, LongTermDeletions, LogOwner):
             findings=list(state.findings),
         )
 
-    def verify(self) -> LongTermVerification:
+    def verify(self, before_each: Callable[[], None] = lambda: None) -> LongTermVerification:
         """Iterate over it: reads everything that is durable, on whatever thread."""
-        return LongTermVerification(self._state)
+        return LongTermVerification(self._state, before_each)

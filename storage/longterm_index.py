@@ -190,6 +190,11 @@ class LongTermIndex:
             if because_of is None or self.forgotten.stands_in(because_of, context):
                 self.text.add([document_of(row, body, header.timestamp, self.forgotten)])
 
+    @property
+    def lag(self) -> int:
+        """How many changed memories have their words not in yet."""
+        return len(self._changes)
+
     # ---- vectors ---------------------------------------------------------------------------------
 
     @property

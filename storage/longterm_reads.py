@@ -52,6 +52,10 @@ class LongTermReads:
         self._state = state
         self._options = options
 
+    @property
+    def reply_bytes_max(self) -> int:
+        return self._options.reply_bytes_max
+
     # ---- one memory ------------------------------------------------------------------------------
 
     def get(self, memory_id: str, *, include_forgotten: bool = False) -> MemoryView:

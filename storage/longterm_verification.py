@@ -5,14 +5,14 @@ owner's thread: it looks only at what was durable when it began.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from neverforget.storage.errors import Corrupt
-from neverforget.storage.format import HEADER_BYTES
+from neverforget.storage.format import HEADER_BYTES, stride
 from neverforget.storage.log_heads import heads_of
 from neverforget.storage.longterm_fields import id_in, id_text
 from neverforget.storage.longterm_state import CONTENT, LongTermState
@@ -22,16 +22,20 @@ _PAUSE_RECORDS = 256
 
 
 class LongTermVerification:
-    """Iterate over it for the findings; ``records`` counts what was read."""
+    """Iterate over it for the findings; ``records`` and ``bytes`` count what was read.
+    ``before_each`` segment is called, and may end it all by raising.
+    """
 
-    def __init__(self, state: LongTermState) -> None:
+    def __init__(self, state: LongTermState, before_each: Callable[[], None]) -> None:
         self._state = state
+        self._before_each = before_each
         self.records = 0
+        self.bytes = 0
 
     def __iter__(self) -> Iterator[Finding]:
         state = self._state
         seen: set[tuple[str, str, int]] = set()
-        for finding in state.log.verify(_ErasedAt(state)):
+        for finding in state.log.verify(_ErasedAt(state), self._before_each):
             seen.add((finding.kind, finding.file, finding.offset))
             yield finding
         yield from self._against_the_table()
@@ -47,8 +51,10 @@ class LongTermVerification:
         zeroed = self._zeroed()
         newest: dict[tuple[int, int, int], int] = {}
         for heads, positions in heads_of(state.log, state.log_seed):
+            self._before_each()
             durable = positions < np.uint64(limit)
             self.records += int(durable.sum())
+            self.bytes += int(sum(map(stride, heads["body_length"][durable].tolist())))
             yield from self._intact(positions[durable], zeroed)
             rows = np.flatnonzero(durable & np.isin(heads["kind"], CONTENT))
             ids = (heads[name][rows].tolist() for name in ("session_id", "sequence_id"))

@@ -1,0 +1,191 @@
+"""Bringing texts to the embedder and vectors to the index, a few batches at a time.
+
+The indexer calls everything here; only the embedder is called in other threads, which may hang in
+it. What an outage catches waits and is brought again; what cannot be embedded is told to the index
+as failed. A text that alone gets no answer, time after time, while others do, is such a one.
+"""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Callable
+from functools import partial
+from typing import Final, NamedTuple
+
+from neverforget.actors.embedder_checked import Embedded
+from neverforget.actors.embedder_health import EmbedderHealth
+from neverforget.actors.embedding import Embedding
+from neverforget.actors.ports import internal_error
+from neverforget.actors.worker_threads import WorkerThreads
+from neverforget.storage.errors import (
+    EmbedderMismatch,
+    InvalidArgument,
+    NeverforgetError,
+    Unavailable,
+)
+from neverforget.storage.longterm_index import LongTermIndex, Waiting
+
+BATCH_TEXTS: Final = 64
+BATCH_CHARACTERS: Final = 1_000_000
+IN_FLIGHT_MAX: Final = 2
+EMBED_S: Final = 600.0  # a text of 5 MB has thousands of windows
+TRIES_MAX: Final = 5
+_PAUSE_S: Final = 1.0  # before a text is brought again that got no answer, times its tries
+_END_S: Final = 0.5
+
+
+class _Done(NamedTuple):
+    batch: list[Waiting]
+    outcome: Embedded | NeverforgetError
+
+
+class EmbeddingPumps:
+    """``prepare`` makes of a memory what is embedded of it. ``wake``: a batch is done."""
+
+    def __init__(
+        self,
+        embedding: Embedding,
+        name: str,
+        health: EmbedderHealth,
+        prepare: Callable[[list[Waiting]], list[str]],
+        monotonic: Callable[[], float],
+        wake: Callable[[], None],
+    ) -> None:
+        self._embedding = embedding
+        self._name = name
+        self._health = health
+        self._prepare = prepare
+        self._monotonic = monotonic
+        self._wake = wake
+        self._threads = WorkerThreads("neverforget-pump", IN_FLIGHT_MAX)
+        self._done: queue.SimpleQueue[_Done] = queue.SimpleQueue()
+        self._in_flight = 0
+        self._tries: dict[int, int] = {}  # by row
+        self._later: list[tuple[float, Waiting]] = []  # taken, and not to be brought before
+
+    @property
+    def busy(self) -> bool:
+        return self._in_flight > 0
+
+    def deadline(self) -> float | None:
+        return min((due for due, _ in self._later), default=None)
+
+    def close(self) -> None:
+        """Does not wait for an embedder that hangs."""
+        self._threads.close(_END_S)
+
+    # ---- handing out -----------------------------------------------------------------------------
+
+    def hand_out(self, index: LongTermIndex) -> None:
+        """Give waiting texts to whatever pump is free."""
+        self._put_back_due(index)
+        while self._in_flight < IN_FLIGHT_MAX and self._health.may_try():
+            batch = self._take(index)
+            if not batch:
+                return
+            texts = self._prepare(batch)
+            if not self._threads.submit(partial(self._run, batch, texts)):
+                return
+            self._in_flight += 1
+            if self._health.state != "ok":
+                return  # one batch finds out whether it answers again
+
+    def _take(self, index: LongTermIndex) -> list[Waiting]:
+        taken = index.take_waiting(BATCH_TEXTS)
+        size = 0
+        for at, one in enumerate(taken):
+            size += len(one.text)
+            if at and size > BATCH_CHARACTERS:
+                for left in taken[at:]:
+                    index.put_back(left)
+                return taken[:at]
+        return taken
+
+    def _put_back_due(self, index: LongTermIndex) -> None:
+        now = self._monotonic()
+        for due, one in self._later:
+            if due <= now:
+                index.put_back(one)
+        self._later = [(due, one) for due, one in self._later if due > now]
+
+    def _run(self, batch: list[Waiting], texts: list[str]) -> None:
+        outcome: Embedded | NeverforgetError
+        try:
+            outcome = self._embedding.embed(self._name, texts, urgent=False, deadline_s=EMBED_S)
+        except NeverforgetError as error:
+            outcome = error
+        except Exception as error:
+            outcome = internal_error(error)
+        self._done.put(_Done(batch, outcome))
+        self._wake()
+
+    # ---- taking back -----------------------------------------------------------------------------
+
+    def take_back(self, index: LongTermIndex) -> bool:
+        """Apply what is done. True: something has changed."""
+        changed = False
+        while True:
+            try:
+                batch, outcome = self._done.get_nowait()
+            except queue.Empty:
+                return changed
+            self._in_flight -= 1
+            changed = True
+            error = _mismatch(index, outcome)
+            if error is not None:
+                self._health.failed(error)
+                for one in batch:
+                    index.put_back(one)
+            else:
+                assert isinstance(outcome, Embedded)
+                self._apply(index, batch, outcome)
+
+    def _apply(self, index: LongTermIndex, batch: list[Waiting], outcome: Embedded) -> None:
+        went = len(outcome.owners) > 0
+        for at, one in enumerate(batch):
+            if (reason := outcome.failed.get(at)) is not None:
+                self._fail(index, one, reason)
+            elif (reason := outcome.waiting.get(at)) is not None:
+                self._wait(index, one, reason, went)
+            else:
+                try:
+                    index.embedded(one, outcome.vectors[outcome.owners == at])
+                    self._tries.pop(one.row, None)
+                except InvalidArgument as error:
+                    self._fail(index, one, error.message)
+        if went or not outcome.waiting:
+            self._health.went_well()
+        else:
+            reason = next(iter(outcome.waiting.values()))
+            self._health.failed(Unavailable(reason, outcome="not_applied"))
+
+    def _fail(self, index: LongTermIndex, one: Waiting, reason: str) -> None:
+        self._tries.pop(one.row, None)
+        index.failed(one, reason)
+
+    def _wait(self, index: LongTermIndex, one: Waiting, reason: str, others_went: bool) -> None:
+        if not others_went:  # the embedder is down: that says nothing of this text
+            index.put_back(one)
+            return
+        tries = self._tries[one.row] = self._tries.get(one.row, 0) + 1
+        if tries >= TRIES_MAX:
+            self._fail(index, one, f"no answer for it, {tries} times: {reason}")
+        else:
+            self._later.append((self._monotonic() + tries * _PAUSE_S, one))
+
+
+def _mismatch(
+    index: LongTermIndex, outcome: Embedded | NeverforgetError
+) -> NeverforgetError | None:
+    """Why nothing of it can be used."""
+    if isinstance(outcome, NeverforgetError):
+        return outcome
+    if index.vectors is None:
+        return EmbedderMismatch("vectors came for a store that keeps none")
+    dimension = index.vectors.dimension
+    if len(outcome.vectors) and outcome.vectors.shape[1] != dimension:
+        return EmbedderMismatch(
+            f"the embedder gives vectors of {outcome.vectors.shape[1]} dimensions, this store "
+            f"holds {dimension}; open it with the former embedder, or reindex"
+        )
+    return None

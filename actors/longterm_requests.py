@@ -1,0 +1,318 @@
+"""How each request of ``longterm_messages.py`` is asked of a long-term region, in three tables:
+what is staged with others, what writes by itself, what only reads.
+
+Whoever asks sees its ``scope`` and nothing else: what lies outside is NotFound, as if it were not
+there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from neverforget.actors import longterm_messages as m
+from neverforget.actors.group_commit import Stage
+from neverforget.actors.longterm_messages import packed, unpacked
+from neverforget.actors.messages import AnyReply, AnyRequest, DoneReply, NamespacesReply, Refuse
+from neverforget.storage.errors import NotFound
+from neverforget.storage.longterm import LongTermRegion
+from neverforget.storage.longterm_filters import within
+from neverforget.storage.longterm_results import (
+    Changes,
+    Forgotten,
+    MemoryFilter,
+    MemoryView,
+    Namespace,
+    NewMemory,
+    Remembered,
+    TurnPoint,
+)
+
+Act = Callable[[LongTermRegion, Any], AnyReply]
+Read = Callable[[LongTermRegion, Any], AnyReply]
+
+
+# ---- scope ---------------------------------------------------------------------------------------
+
+
+def require_inside(region: LongTermRegion, memory_id: str, scope: Namespace) -> None:
+    """Raises NotFound for a memory outside ``scope``. One that is nowhere is for the caller."""
+    if scope and not _is_inside(region, memory_id, scope):
+        raise NotFound(f"no memory {memory_id!r}")
+
+
+def _is_inside(region: LongTermRegion, memory_id: str, scope: Namespace) -> bool:
+    namespace = region.namespace_of(memory_id)
+    return namespace is None or within(namespace, scope)
+
+
+def require_place(namespace: Namespace, scope: Namespace) -> None:
+    if not within(namespace, scope):
+        raise NotFound(f"namespace {'/'.join(namespace)!r} lies outside of this view")
+
+
+def _require_target(region: LongTermRegion, target: str | TurnPoint, scope: Namespace) -> None:
+    if isinstance(target, str):
+        require_inside(region, target, scope)
+    else:
+        require_place(tuple(target.namespace), scope)
+
+
+# ---- staged --------------------------------------------------------------------------------------
+
+
+def _remembered(r: m.Mutation, result: Remembered) -> tuple[AnyReply, int]:
+    reply = m.MemoriesReply(r.id, packed(result.memories), result.new, result.end)
+    return reply, result.end
+
+
+def _one(r: m.Mutation, memory: MemoryView, end: int) -> tuple[AnyReply, int]:
+    return m.MemoriesReply(r.id, packed([memory]), [True], end), end
+
+
+def _forgotten(r: m.Mutation, result: Forgotten) -> m.ForgottenReply:
+    return m.ForgottenReply(r.id, packed(result.entry), result.count, result.end)
+
+
+def _remember(region: LongTermRegion, r: m.Remember) -> tuple[AnyReply, int]:
+    new = unpacked(r.memories, list[NewMemory])
+    for each in new:
+        require_place(tuple(each.namespace), r.scope)
+        for relation in each.related_to:
+            _require_target(region, relation.target, r.scope)
+    result = region.remember(
+        new, by=r.by, request=(r.producer, r.producer_seq), on_conflict=r.on_conflict
+    )
+    return _remembered(r, result)
+
+
+def _revise(region: LongTermRegion, r: m.Revise) -> tuple[AnyReply, int]:
+    require_inside(region, r.memory, r.scope)
+    result = region.revise(
+        r.memory,
+        unpacked(r.changes, Changes),
+        by=r.by,
+        request=(r.producer, r.producer_seq),
+        expect_version=r.expect_version,
+    )
+    return _remembered(r, result)
+
+
+def _revert(region: LongTermRegion, r: m.Revert) -> tuple[AnyReply, int]:
+    require_inside(region, r.memory, r.scope)
+    result = region.revert(
+        r.memory,
+        r.version,
+        by=r.by,
+        request=(r.producer, r.producer_seq),
+        expect_version=r.expect_version,
+    )
+    return _remembered(r, result)
+
+
+def _tag(region: LongTermRegion, r: m.Tag) -> tuple[AnyReply, int]:
+    require_inside(region, r.memory, r.scope)
+    change = region.tag if r.add else region.untag
+    return _one(r, *change(r.memory, r.tags, by=r.by, request=(r.producer, r.producer_seq)))
+
+
+def _relate(region: LongTermRegion, r: m.Relate) -> tuple[AnyReply, int]:
+    require_inside(region, r.source, r.scope)
+    _require_target(region, r.target, r.scope)
+    request = (r.producer, r.producer_seq)
+    if r.weight is None:
+        end = region.unrelate(r.source, r.target, r.kind, by=r.by, request=request)
+    else:
+        end = region.relate(r.source, r.target, r.kind, by=r.by, request=request, weight=r.weight)
+    return m.EndReply(r.id, end), end
+
+
+def _restore(region: LongTermRegion, r: m.Forget) -> tuple[AnyReply, int]:
+    require_inside(region, r.memory, r.scope)
+    restore = region.undo_forget if r.operation == "undo-forget" else region.unarchive
+    result = restore(r.memory, by=r.by, request=(r.producer, r.producer_seq))
+    return _forgotten(r, result), result.end
+
+
+def _refuse(region: LongTermRegion, r: Refuse) -> tuple[AnyReply, int]:
+    return DoneReply(r.id), region.refuse(r.operation, r.target, r.by, r.reason)
+
+
+STAGED: dict[type, Stage[LongTermRegion]] = {
+    m.Remember: _remember, m.Revise: _revise, m.Revert: _revert, m.Tag: _tag, m.Relate: _relate,
+    m.Forget: _restore, Refuse: _refuse,
+}  # fmt: skip
+
+
+# ---- what writes by itself: durable when it returns ----------------------------------------------
+
+
+def _forget(region: LongTermRegion, r: m.Forget) -> AnyReply:
+    require_inside(region, r.memory, r.scope)
+    forget = region.archive if r.operation == "archive" else region.forget
+    return _forgotten(r, forget(r.memory, **_asked(r)))
+
+
+def _forget_where(region: LongTermRegion, r: m.ForgetWhere) -> AnyReply:
+    wanted = unpacked(r.wanted, MemoryFilter)
+    require_place(wanted.namespace, r.scope)
+    forget = region.archive_where if r.operation == "archive" else region.forget_where
+    return _forgotten(r, forget(wanted, dry_run=r.dry_run, **_asked(r)))
+
+
+def _purge(region: LongTermRegion, r: m.Purge) -> AnyReply:
+    return _forgotten(r, region.purge(r.older_than, dry_run=r.dry_run, **_asked(r)))
+
+
+def _erase(region: LongTermRegion, r: m.EraseMemories) -> AnyReply:
+    for each in r.ids:
+        require_inside(region, each, r.scope)
+    return m.MemoriesErasedReply(r.id, region.erase(r.ids, **_asked(r)))
+
+
+def _erase_where(region: LongTermRegion, r: m.EraseMemoriesWhere) -> AnyReply:
+    require_place(r.namespace, r.scope)
+    result = region.erase_where(r.namespace, dry_run=r.dry_run, **_asked(r))
+    return m.MemoriesErasedReply(r.id, result)
+
+
+_Deletion = m.Forget | m.ForgetWhere | m.Purge | m.EraseMemories | m.EraseMemoriesWhere
+
+
+def _asked(r: _Deletion) -> dict[str, Any]:
+    return {
+        "confirm": r.confirm,
+        "by": r.by,
+        "reason": r.reason,
+        "request": (r.producer, r.producer_seq),
+    }
+
+
+BY_ITSELF: dict[type, Act] = {
+    m.Forget: _forget, m.ForgetWhere: _forget_where, m.Purge: _purge, m.EraseMemories: _erase,
+    m.EraseMemoriesWhere: _erase_where,
+}  # fmt: skip
+
+
+def acts_by_itself(request: AnyRequest) -> bool:
+    if isinstance(request, m.Forget):
+        return request.operation not in ("undo-forget", "unarchive")
+    return type(request) in BY_ITSELF
+
+
+def takes_bytes_away(request: AnyRequest) -> bool:
+    """Whether its words must leave every derived file before it is answered."""
+    return isinstance(request, m.Purge | m.EraseMemories | m.EraseMemoriesWhere) and (
+        isinstance(request, m.EraseMemories) or not request.dry_run
+    )
+
+
+# ---- what reads ----------------------------------------------------------------------------------
+
+
+def _get(region: LongTermRegion, r: m.GetMemories) -> AnyReply:
+    found: list[MemoryView | None] = []
+    n_bytes = 0
+    for each in r.ids:
+        view: MemoryView | None = None
+        if not r.scope or _is_inside(region, each, r.scope):
+            try:
+                row = region.row(each, include_forgotten=r.include_forgotten)
+                view = region.view_or_mark(row)
+            except NotFound:
+                view = None
+        n_bytes += 0 if view is None else bytes_of(view)
+        if found and n_bytes > region.reply_bytes_max:
+            break
+        found.append(view)
+    return m.MemoriesReply(r.id, packed(found), [False] * len(found), 0)
+
+
+def _get_by_key(region: LongTermRegion, r: m.GetByKey) -> AnyReply:
+    view = region.by_key(r.namespace, unpacked(r.key, str))
+    return m.MemoriesReply(r.id, packed([view]), [False], 0)
+
+
+def _memories(region: LongTermRegion, r: m.Memories) -> AnyReply:
+    page = region.memories(
+        unpacked(r.wanted, MemoryFilter),
+        after=r.after,
+        before=r.before,
+        newest=r.newest,
+        limit=r.limit,
+    )
+    return m.MemoryPageReply(r.id, packed(page.memories), page.next, page.previous, page.more)
+
+
+def _history(region: LongTermRegion, r: m.History) -> AnyReply:
+    require_inside(region, r.memory, r.scope)
+    versions = region.history(r.memory, include_forgotten=r.include_forgotten)
+    wanted = [view for view in versions if view.version > r.after]
+    found: list[MemoryView] = []
+    n_bytes = 0
+    for view in wanted:
+        n_bytes += bytes_of(view)
+        if found and n_bytes > region.reply_bytes_max:
+            break
+        found.append(view)
+    more = len(found) < len(wanted)
+    return m.MemoriesReply(r.id, packed(found), [False] * len(found), 0, more)
+
+
+def _relations(region: LongTermRegion, r: m.Relations) -> AnyReply:
+    require_inside(region, r.memory, r.scope)
+    found = region.relations(r.memory, kind=r.kind, direction=r.direction)
+    if r.scope:
+        found = [one for one in found if _ends_inside(region, one.source, one.target, r.scope)]
+    return m.RelationsReply(r.id, found[: r.limit])
+
+
+def _ends_inside(
+    region: LongTermRegion, source: str, target: str | TurnPoint, scope: Namespace
+) -> bool:
+    if not _is_inside(region, source, scope):
+        return False
+    if isinstance(target, str):
+        return _is_inside(region, target, scope)
+    return within(tuple(target.namespace), scope)
+
+
+def _audit(region: LongTermRegion, r: m.AuditMemories) -> AnyReply:
+    if r.memory is not None:
+        require_inside(region, r.memory, r.scope)
+    entries, more = region.audit(
+        operation=r.operation,
+        by=r.by,
+        target=r.memory,
+        start=r.start_us,
+        stop=r.stop_us,
+        after=r.after,
+        limit=r.limit,
+    )
+    return m.LongTermAuditReply(r.id, packed(entries), more)
+
+
+def _deletion_report(region: LongTermRegion, r: m.DeletionReport) -> AnyReply:
+    """Counts only: the entries may be many, and are read page by page."""
+    report = region.deletion_report(r.start_us, r.stop_us)
+    return m.DeletionReportReply(r.id, packed(msgspec.structs.replace(report, entries=[])))
+
+
+def _namespaces(region: LongTermRegion, r: m.MemoryNamespaces) -> AnyReply:
+    found, more = region.namespaces(r.prefix, r.max_depth, r.after, r.limit)
+    return NamespacesReply(r.id, found, more)
+
+
+READ: Mapping[type, Read] = {
+    m.GetMemories: _get, m.GetByKey: _get_by_key, m.Memories: _memories, m.History: _history,
+    m.Relations: _relations, m.AuditMemories: _audit, m.DeletionReport: _deletion_report,
+    m.MemoryNamespaces: _namespaces,
+}  # fmt: skip
+
+
+def bytes_of(view: MemoryView) -> int:
+    """What a memory may take in a reply, roughly and rather too much."""
+    texts = 4 * (len(view.text) + len(view.context or ""))
+    return 400 + texts + len(msgspec.msgpack.encode(view.metadata, enc_hook=str))
