@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from neverforget.runtime import config as settings
 from neverforget.runtime.channel import closed
 from neverforget.runtime.config import Config
+from neverforget.runtime.longterm_client import LongTermClient
 from neverforget.runtime.operation import Context, RequestIds
 from neverforget.runtime.reaching import Reach, Wanted, reach
 from neverforget.runtime.store_path import typed_errors
@@ -54,6 +55,7 @@ class Engine:
             RequestIds(),
             clock,
             found.config.batch_bytes_max,
+            LongTermClient(),
         )
         self.leases = 0
         self._loops: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _LoopChannel] = (

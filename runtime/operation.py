@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from neverforget.actors.messages import Request
 from neverforget.runtime import cursors
+from neverforget.runtime.longterm_client import LongTermClient
 from neverforget.runtime.routing import partition_of
 from neverforget.runtime.tokenizers import TokenCounter
 from neverforget.runtime.values import Namespace
@@ -23,6 +24,8 @@ from neverforget.storage.record import session_scope
 
 T = TypeVar("T")
 HOST = -1  # the "partition" that is the host itself
+LONGTERM = -2  # the owner of the long-term memories
+EMBEDDER = -3  # the first of the embedder pool, -4 the second, ...
 _PRODUCER_SEQ_MAX = 0xFFFFFFFF
 
 
@@ -93,6 +96,7 @@ class Context(NamedTuple):
     ids: RequestIds
     clock: Clock
     batch_bytes_max: int
+    longterm: LongTermClient
 
     def place(self, namespace: tuple[str, ...], name: str) -> SessionPlace:
         """The place of a session that an owner named."""
