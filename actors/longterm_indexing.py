@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -206,11 +207,21 @@ class Indexing:
         if stored is not None:
             stored.close()
 
+    @contextmanager
+    def _owner_waits(self) -> Iterator[None]:
+        while not self._turn.acquire(timeout=_LOOK_S):
+            if self._ending.is_set():  # the owner may be the one that waits for this thread
+                raise Unavailable("the owner ends", outcome="not_applied")
+        try:
+            yield
+        finally:
+            self._turn.release()
+
     # ---- opening ---------------------------------------------------------------------------------
 
     def _open(self) -> None:
         model, dimension = self._describe()
-        with self._turn:
+        with self._owner_waits():
             stored = Generations.open(
                 self._fs,
                 self.directory,
@@ -270,7 +281,7 @@ class Indexing:
     def _publish(self, index: LongTermIndex) -> bool:
         """False: not yet, what would be stored is newer than what is safe."""
         assert self._stored is not None
-        with self._turn:
+        with self._owner_waits():
             if self.region.durable < index.upto or index.bring():
                 return False
             manifest = self._stored.publish()

@@ -15,8 +15,16 @@ import msgspec
 from neverforget.actors import longterm_messages as m
 from neverforget.actors.group_commit import Stage
 from neverforget.actors.longterm_messages import packed, unpacked
-from neverforget.actors.messages import AnyReply, AnyRequest, DoneReply, NamespacesReply, Refuse
-from neverforget.storage.errors import NotFound
+from neverforget.actors.messages import (
+    AnyReply,
+    AnyRequest,
+    DoneReply,
+    NamespacesReply,
+    Refuse,
+    Settle,
+)
+from neverforget.actors.region_owner import Act
+from neverforget.storage.errors import InvalidArgument, NotFound
 from neverforget.storage.longterm import LongTermRegion
 from neverforget.storage.longterm_filters import within
 from neverforget.storage.longterm_results import (
@@ -30,7 +38,6 @@ from neverforget.storage.longterm_results import (
     TurnPoint,
 )
 
-Act = Callable[[LongTermRegion, Any], AnyReply]
 Read = Callable[[LongTermRegion, Any], AnyReply]
 
 
@@ -129,20 +136,13 @@ def _relate(region: LongTermRegion, r: m.Relate) -> tuple[AnyReply, int]:
     return m.EndReply(r.id, end), end
 
 
-def _restore(region: LongTermRegion, r: m.Forget) -> tuple[AnyReply, int]:
-    require_inside(region, r.memory, r.scope)
-    restore = region.undo_forget if r.operation == "undo-forget" else region.unarchive
-    result = restore(r.memory, by=r.by, request=(r.producer, r.producer_seq))
-    return _forgotten(r, result), result.end
-
-
 def _refuse(region: LongTermRegion, r: Refuse) -> tuple[AnyReply, int]:
     return DoneReply(r.id), region.refuse(r.operation, r.target, r.by, r.reason)
 
 
 STAGED: dict[type, Stage[LongTermRegion]] = {
     m.Remember: _remember, m.Revise: _revise, m.Revert: _revert, m.Tag: _tag, m.Relate: _relate,
-    m.Forget: _restore, Refuse: _refuse,
+    Refuse: _refuse,
 }  # fmt: skip
 
 
@@ -151,8 +151,16 @@ STAGED: dict[type, Stage[LongTermRegion]] = {
 
 def _forget(region: LongTermRegion, r: m.Forget) -> AnyReply:
     require_inside(region, r.memory, r.scope)
-    forget = region.archive if r.operation == "archive" else region.forget
-    return _forgotten(r, forget(r.memory, **_asked(r)))
+    match r.operation:
+        case "forget" | "archive":
+            forget = region.forget if r.operation == "forget" else region.archive
+            return _forgotten(r, forget(r.memory, **_asked(r)))
+        case "undo-forget" | "unarchive":
+            restore = region.undo_forget if r.operation == "undo-forget" else region.unarchive
+            result = restore(r.memory, by=r.by, request=(r.producer, r.producer_seq))
+            _make_durable(region)
+            return _forgotten(r, result)
+    raise InvalidArgument(f"there is no operation {r.operation!r} on a memory")
 
 
 def _forget_where(region: LongTermRegion, r: m.ForgetWhere) -> AnyReply:
@@ -178,6 +186,16 @@ def _erase_where(region: LongTermRegion, r: m.EraseMemoriesWhere) -> AnyReply:
     return m.MemoriesErasedReply(r.id, result)
 
 
+def _settle(region: LongTermRegion, r: Settle) -> AnyReply:
+    _make_durable(region)
+    return DoneReply(r.id)
+
+
+def _make_durable(region: LongTermRegion) -> None:
+    region.write()
+    region.sync()
+
+
 _Deletion = m.Forget | m.ForgetWhere | m.Purge | m.EraseMemories | m.EraseMemoriesWhere
 
 
@@ -190,16 +208,10 @@ def _asked(r: _Deletion) -> dict[str, Any]:
     }
 
 
-BY_ITSELF: dict[type, Act] = {
+BY_ITSELF: dict[type, Act[LongTermRegion]] = {
     m.Forget: _forget, m.ForgetWhere: _forget_where, m.Purge: _purge, m.EraseMemories: _erase,
-    m.EraseMemoriesWhere: _erase_where,
+    m.EraseMemoriesWhere: _erase_where, Settle: _settle,
 }  # fmt: skip
-
-
-def acts_by_itself(request: AnyRequest) -> bool:
-    if isinstance(request, m.Forget):
-        return request.operation not in ("undo-forget", "unarchive")
-    return type(request) in BY_ITSELF
 
 
 def takes_bytes_away(request: AnyRequest) -> bool:

@@ -127,11 +127,8 @@ class Recalls:
     def deadline(self) -> float | None:
         return min((a.due for a in self._parked if a.due > self._monotonic()), default=None)
 
-    def close(self, error: NeverforgetError) -> None:
-        """Everybody who waits is told ``error``."""
-        if self._vectors is not None:
-            self._vectors.close()
-        self._threads.close(_END_S)
+    def refuse(self, error: NeverforgetError) -> None:
+        """Nobody will ever search here: everybody who waits is told."""
         with self._idle:
             left = [*self._parked, *self._back, *self._embedding]
             self._parked, self._back = [], []
@@ -139,11 +136,11 @@ class Recalls:
         for asked in left:
             asked.pending.reply(failure(asked.request.id, error))
 
-    def refuse(self, error: NeverforgetError) -> None:
-        """Nobody will ever search here."""
-        parked, self._parked = self._parked, []
-        for asked in parked:
-            asked.pending.reply(failure(asked.request.id, error))
+    def close(self) -> None:
+        """Stop the threads; ``refuse`` whoever is left."""
+        if self._vectors is not None:
+            self._vectors.close()
+        self._threads.close(_END_S)
 
     # ---- waiting ---------------------------------------------------------------------------------
 

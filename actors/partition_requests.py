@@ -1,7 +1,7 @@
 """How each request of ``messages.py`` is asked of a region, in three tables.
 
 Staged requests answer with the log position that must be written, or durable, before the reply may
-go out.
+go out; what writes by itself is durable when it answers.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from neverforget.actors.messages import (
     Wait,
     WindowReply,
 )
+from neverforget.actors.region_owner import Act
 from neverforget.storage.region import Region
 
 Read = Callable[[Region, Any], AnyReply]
@@ -118,7 +119,7 @@ def _audit(region: Region, r: Audit) -> AnyReply:
     return AuditReply(r.id, entries, more)
 
 
-def erase(region: Region, r: Erase) -> AnyReply:
+def _erase(region: Region, r: Erase) -> AnyReply:
     """Durable when it returns."""
     result = region.erase(
         r.namespace, r.session, r.runs, r.confirm, r.by, r.reason, r.producer, r.producer_seq
@@ -135,6 +136,7 @@ def news(region: Region, r: Wait) -> AnyReply | None:
 STAGED: dict[type, Stage[Region]] = {
     Append: _append, Hide: _hide, Fork: _fork, Mark: _mark, Refuse: _refuse, Settle: _settle,
 }  # fmt: skip
+BY_ITSELF: dict[type, Act[Region]] = {Erase: _erase}
 READ: dict[type, Read] = {
     Tail: _tail, Page: _page, Get: _get, Info: _info, Sessions: _sessions,
     Namespaces: _namespaces, Audit: _audit,
