@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from neverforget.storage.atomic_file import read_whole, write_atomic
+from neverforget.storage.embedder_file import EmbedderFile, read_embedder, write_embedder
 from neverforget.storage.epoch import EPOCH_FILE, next_epoch
 from neverforget.storage.errors import NotFound, OutOfSpace
 from neverforget.storage.identity import read_identity, region_identity, write_identity
@@ -145,3 +146,12 @@ def test_an_identity_is_whole_or_missing_after_any_crash() -> None:
         except NotFound:
             write_identity(fs, ROOT, identity)
             assert read_identity(fs.power_cut(), ROOT) == identity
+
+
+def test_a_store_has_the_old_embedder_or_the_new_one_after_any_crash() -> None:
+    old = EmbedderFile("minilm", "all-MiniLM-L6-v2", 384)
+    new = EmbedderFile("hash", "hash-64", 64, "derived-2")
+    for fs in deaths(
+        lambda fs: write_embedder(fs, ROOT, old), lambda fs: write_embedder(fs, ROOT, new)
+    ):
+        assert read_embedder(fs, ROOT) in (old, new)
