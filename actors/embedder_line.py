@@ -109,26 +109,33 @@ class Job:
                 for owner in [*self._left, *range(self._next, len(self.texts))]:
                     self._waiting.setdefault(owner, str(error))
                 answer = self._embedded()
-            self._over = True
+            self._end()
         self._done(answer)
+
+    def _end(self) -> None:
+        """Whoever keeps it from now on, until its time is up, keeps little."""
+        self._over = True
+        self._rows = []
+        if self.texts is not None:
+            self.texts = ()
 
     # ---- of the line's threads -------------------------------------------------------------------
 
     def take(self, most: int, embedder: CheckedEmbedder) -> list[_Window]:
         """The next windows, ``most`` at most. Raises Unavailable."""
-        assert self.texts is not None
+        texts = self.texts
+        assert texts is not None
         self._dimension = embedder.dimension
-        while not self._cut and self._next < len(self.texts):
-            self._cut_next(embedder, VECTOR_BYTES_MAX // (4 * self._dimension))
+        while not self._cut and self._next < len(texts):
+            self._cut_next(texts, embedder, VECTOR_BYTES_MAX // (4 * self._dimension))
         taken: list[_Window] = []
         while self._cut and len(taken) < most:
             owner, text = self._cut.popleft()
             taken.append(_Window(self, owner, text))
         return taken
 
-    def _cut_next(self, embedder: CheckedEmbedder, windows_max: int) -> None:
-        assert self.texts is not None
-        owner, text = self._next, self.texts[self._next]
+    def _cut_next(self, texts: Sequence[str], embedder: CheckedEmbedder, windows_max: int) -> None:
+        owner, text = self._next, texts[self._next]
         try:
             parts = embedder.windows(text)
         except Exception:
@@ -137,9 +144,9 @@ class Job:
             if len(parts) > windows_max:
                 self._failed[owner] = f"has {len(parts):,} windows, above {windows_max:,}"
             elif self._windows + len(parts) > windows_max:
-                for left in range(owner, len(self.texts)):
+                for left in range(owner, len(texts)):
                     self._waiting[left] = "is more than one answer holds; bring it again"
-                self._next = len(self.texts)
+                self._next = len(texts)
                 return
             else:
                 self._windows += len(parts)
@@ -167,7 +174,7 @@ class Job:
             if self._over or self._left or self.has_more:
                 return
             answer = self._embedded()
-            self._over = True
+            self._end()
         self._done(answer)
 
     def _embedded(self) -> Embedded:

@@ -128,16 +128,16 @@ class LocalEmbedding:
         try:
             answer = answers.get(timeout=min(max(0.0, deadline_s), threading.TIMEOUT_MAX))
         except queue.Empty:
-            job.stop(late(embedder, deadline_s))
+            job.stop(late(embedder))
             answer = answers.get()
         if isinstance(answer, NeverforgetError):
             raise answer
         return answer
 
 
-def late(embedder: str, deadline_s: float) -> Unavailable:
+def late(embedder: str) -> Unavailable:
     return Unavailable(
-        f"the embedder {embedder} has not answered within {deadline_s:g} s; what waits for it is "
-        "embedded when it answers again",
+        f"the embedder {embedder} has not answered in time; what waits for it is embedded when it "
+        "answers again",
         outcome="not_applied",
     )
