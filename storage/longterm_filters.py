@@ -60,12 +60,10 @@ def column_mask(table: Columns, wanted: MemoryFilter) -> Array:
         asked = np.array([name in wanted.types for name in table.types.values], np.bool_)
         mask &= asked[table.column("type")]
     if wanted.namespace:
-        inside = [within(n, wanted.namespace) for n in table.namespaces.values]
-        mask &= np.array(inside, np.bool_)[table.column("namespace")]
+        mask &= table.namespaces.under(tuple(wanted.namespace))[table.column("namespace")]
     if wanted.tags:
         check_tags(wanted.tags)
-        tagged = [has_tags(held, wanted.tags) for held in table.tags.values]
-        mask &= np.array(tagged, np.bool_)[table.column("tags")]
+        mask &= table.tags.under(*wanted.tags)[table.column("tags")]
     if wanted.agent is not None:
         code = table.agents.known(wanted.agent)
         mask &= False if code is None else table.column("agent") == code
@@ -105,11 +103,6 @@ def _time_mask(table: Columns, wanted: MemoryFilter, mask: Array) -> Array:
 def within(namespace: Namespace, prefix: Namespace) -> bool:
     """Element by element: ("acme",) holds ("acme", "x") and not ("acme-corp",)."""
     return namespace[: len(prefix)] == tuple(prefix)
-
-
-def has_tags(held: tuple[str, ...], wanted: tuple[str, ...]) -> bool:
-    """Each wanted one, or one below it."""
-    return all(any(t == w or t.startswith(w + ":") for t in held) for w in wanted)
 
 
 def rows_where(state: LongTermState, rows: Array, where: Where | None) -> Iterator[int]:

@@ -11,6 +11,8 @@ them, growth makes a new one.
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -54,12 +56,34 @@ COLUMNS: dict[str, type[np.generic]] = {
 _FIRST_ROWS = 256
 
 
-class Interned(Generic[Code]):
-    """Values kept once, and their codes: 0, 1, 2, …"""
+def _prefixes(namespace: Namespace) -> Iterable[Namespace]:
+    return (namespace[:length] for length in range(len(namespace) + 1))
 
-    def __init__(self, *values: Code) -> None:
+
+def _tags_above(tags: tuple[str, ...]) -> Iterable[str]:
+    """Each tag, and all that it is below: "ai:llm" is found by "ai" as well."""
+    for tag in tags:
+        parts = tag.split(":")
+        for length in range(1, len(parts) + 1):
+            yield ":".join(parts[:length])
+
+
+class Interned(Generic[Code]):
+    """Values kept once, and their codes: 0, 1, 2, …
+
+    ``above``: the names that a value is found by, such as what holds it. Searches ask for them, on
+    any thread; one thread adds values.
+    """
+
+    def __init__(
+        self, *values: Code, above: Callable[[Code], Iterable[Hashable]] | None = None
+    ) -> None:
         self.values: list[Code] = list(values)
         self._codes = {value: code for code, value in enumerate(values)}
+        self._above = above
+        self._under: dict[Hashable, list[int]] = {}
+        self._filed = 0  # how many of the values are in ``_under``
+        self._filing = threading.Lock()
 
     def __len__(self) -> int:
         return len(self.values)
@@ -74,6 +98,20 @@ class Interned(Generic[Code]):
     def known(self, value: Code) -> int | None:
         return self._codes.get(value)
 
+    def under(self, *names: Hashable) -> Array:
+        """One truth value a code: which values are found by every one of ``names``."""
+        assert self._above is not None
+        with self._filing:
+            count = len(self.values)
+            for code in range(self._filed, count):
+                for each in set(self._above(self.values[code])):
+                    self._under.setdefault(each, []).append(code)
+            self._filed = count
+            found = [self._under.get(name, ()) for name in names]
+            mask = np.zeros(count, np.bool_)
+            mask[list(set(found[0]).intersection(*found[1:]))] = True
+        return mask
+
 
 class MemoryTable:
     def __init__(self) -> None:
@@ -84,9 +122,9 @@ class MemoryTable:
         self._by_id = RowIndex()
         self._by_key = RowIndex()
         self.types: Interned[str] = Interned("")
-        self.namespaces: Interned[Namespace] = Interned(())
+        self.namespaces: Interned[Namespace] = Interned((), above=_prefixes)
         self.agents: Interned[str | None] = Interned(None)
-        self.tags: Interned[tuple[str, ...]] = Interned(())
+        self.tags: Interned[tuple[str, ...]] = Interned((), above=_tags_above)
 
     # ---- reading ---------------------------------------------------------------------------------
 
