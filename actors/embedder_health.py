@@ -23,11 +23,9 @@ class EmbedderHealth:
 
     def __init__(
         self,
-        name: str,
         monotonic: Callable[[], float],
         jitter: Callable[[], float] = random.random,
     ) -> None:
-        self.name = name
         self.state: State = "ok"
         self.error: NeverforgetError | None = None
         self._monotonic = monotonic

@@ -13,9 +13,9 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from neverforget.actors.embedder_checked import Embedded
-from neverforget.actors.embedder_health import EmbedderHealth
 from neverforget.actors.embedding import Embedding
 from neverforget.actors.ports import internal_error
+from neverforget.actors.store_embedder import StoreEmbedder
 from neverforget.actors.worker_threads import WorkerThreads
 from neverforget.storage.errors import (
     EmbedderMismatch,
@@ -34,9 +34,16 @@ _PAUSE_S: Final = 1.0  # before a text is brought again that got no answer, time
 _END_S: Final = 0.5
 
 
+class Description(NamedTuple):
+    model: str
+    dimension: int
+
+
 class _Done(NamedTuple):
+    """``batch`` empty: it was asked what it is."""
+
     batch: list[Waiting]
-    outcome: Embedded | NeverforgetError
+    outcome: Embedded | Description | NeverforgetError
 
 
 class EmbeddingPumps:
@@ -45,15 +52,15 @@ class EmbeddingPumps:
     def __init__(
         self,
         embedding: Embedding,
-        name: str,
-        health: EmbedderHealth,
+        embedder: StoreEmbedder,
         prepare: Callable[[list[Waiting]], list[str]],
         monotonic: Callable[[], float],
         wake: Callable[[], None],
     ) -> None:
         self._embedding = embedding
-        self._name = name
-        self._health = health
+        self._embedder = embedder
+        self._name, self._health = embedder.name, embedder.health
+        self.described: Description | None = None
         self._prepare = prepare
         self._monotonic = monotonic
         self._wake = wake
@@ -79,6 +86,9 @@ class EmbeddingPumps:
     def hand_out(self, index: LongTermIndex) -> None:
         """Give waiting texts to whatever pump is free."""
         self._put_back_due(index)
+        if not self._embedder.known:
+            self._describe()
+            return
         while self._in_flight < IN_FLIGHT_MAX and self._health.may_try():
             batch = self._take(index)
             if not batch:
@@ -89,6 +99,24 @@ class EmbeddingPumps:
             self._in_flight += 1
             if self._health.state != "ok":
                 return  # one batch finds out whether it answers again
+
+    def _describe(self) -> None:
+        """First it says what it is: vectors of another model are worse than none."""
+        if self._in_flight or self.described or not self._health.may_try():
+            return
+        if self._threads.submit(self._ask_what_it_is):
+            self._in_flight += 1
+
+    def _ask_what_it_is(self) -> None:
+        outcome: Description | NeverforgetError
+        try:
+            outcome = Description(*self._embedding.describe(self._name))
+        except NeverforgetError as error:
+            outcome = error
+        except Exception as error:
+            outcome = internal_error(error)
+        self._done.put(_Done([], outcome))
+        self._wake()
 
     def _take(self, index: LongTermIndex) -> list[Waiting]:
         taken = index.take_waiting(BATCH_TEXTS)
@@ -131,14 +159,15 @@ class EmbeddingPumps:
                 return changed
             self._in_flight -= 1
             changed = True
-            error = _mismatch(index, outcome)
-            if error is not None:
+            if isinstance(outcome, Description):
+                self.described = outcome
+            elif (error := _mismatch(index, outcome)) is None:
+                assert isinstance(outcome, Embedded)
+                self._apply(index, batch, outcome)
+            else:
                 self._health.failed(error)
                 for one in batch:
                     index.put_back(one)
-            else:
-                assert isinstance(outcome, Embedded)
-                self._apply(index, batch, outcome)
 
     def _apply(self, index: LongTermIndex, batch: list[Waiting], outcome: Embedded) -> None:
         went = len(outcome.owners) > 0

@@ -13,9 +13,9 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from neverforget.actors import longterm_requests as requests
-from neverforget.actors.embedder_health import EmbedderHealth
 from neverforget.actors.embedding import Embedding
 from neverforget.actors.group_commit import Mutations
 from neverforget.actors.longterm_indexing import Indexing
@@ -28,6 +28,7 @@ from neverforget.actors.longterm_status import index_status
 from neverforget.actors.messages import AnyReply, Settle
 from neverforget.actors.ports import Pending
 from neverforget.actors.region_owner import RegionOwner, nothing
+from neverforget.actors.store_embedder import StoreEmbedder
 from neverforget.storage.clock import Clock, SystemClock
 from neverforget.storage.errors import InvalidArgument, NeverforgetError
 from neverforget.storage.filesystem import FileSystem, LocalFileSystem
@@ -67,17 +68,19 @@ class LongTerm(RegionOwner[LongTermRegion]):
             store_displaced,
         )
         self._given = embedding
-        self._embedding = embedding if spec.embedder != "none" else None
+        self._embedder = StoreEmbedder(
+            self._fs,
+            Path(spec.directory),
+            spec.embedder,
+            there=embedding is not None,
+            monotonic=clock.monotonic,
+        )
         self._turn = threading.Lock()
-        self._health = EmbedderHealth(spec.embedder, clock.monotonic)
-        if self._embedding is None:
-            self._health.there_is_none()
         self._indexing: Indexing | None = None
         self._recalls = Recalls(
             spec.fusion,
-            self._embedding,
-            spec.embedder,
-            self._health,
+            embedding,
+            self._embedder,
             spec.reply_bytes_max,
             clock.monotonic,
             self._tell_news,
@@ -107,8 +110,8 @@ class LongTerm(RegionOwner[LongTermRegion]):
             self._fs,
             self._clock,
             region,
-            self._embedding,
-            self._health,
+            self._given,
+            self._embedder,
             self._turn,
             self._tell_news,
         )
@@ -180,7 +183,7 @@ class LongTerm(RegionOwner[LongTermRegion]):
         return LongTermStatusReply(
             pending.request.id,
             None if region is None else region.status(),
-            None if region is None or indexing is None else index_status(indexing, self._health),
+            None if region is None or indexing is None else index_status(indexing),
             self.state,
             self.reason,
             os.getpid(),

@@ -15,24 +15,24 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from neverforget.actors.embedder_health import EmbedderHealth
 from neverforget.actors.embedding import Embedding
 from neverforget.actors.embedding_pumps import EmbeddingPumps
 from neverforget.actors.known_speakers import KnownSpeakers
 from neverforget.actors.longterm_spec import LongTermSpec
 from neverforget.actors.ports import internal_error
 from neverforget.actors.query_preparation import prepare_text
+from neverforget.actors.store_embedder import StoreEmbedder
 from neverforget.storage.clock import Clock
-from neverforget.storage.errors import NeverforgetError, Unavailable
+from neverforget.storage.errors import EmbedderMismatch, NeverforgetError, Unavailable
 from neverforget.storage.filesystem import FileSystem
 from neverforget.storage.longterm import LongTermRegion
 from neverforget.storage.longterm_generations import Generations
 from neverforget.storage.longterm_index import LongTermIndex, Waiting
+from neverforget.storage.longterm_view import LongTermView
 from neverforget.storage.results import Finding
 
 log = logging.getLogger(__name__)
 
-DERIVED: Final = "derived-1"
 SLICE: Final = 256  # memories whose words are brought at once
 IDLE_S: Final = 5.0  # after the last change, before a generation is stored
 PUBLISH_LOG_BYTES: Final = 64 * 1024 * 1024  # behind a generation make the next one due
@@ -53,7 +53,7 @@ class Indexing:
         clock: Clock,
         region: LongTermRegion,
         embedding: Embedding | None,
-        health: EmbedderHealth,
+        embedder: StoreEmbedder,
         turn: threading.Lock,
         news: Callable[[], None],
     ) -> None:
@@ -61,7 +61,6 @@ class Indexing:
         self.index: LongTermIndex | None = None
         self.speakers = KnownSpeakers()
         self.error: NeverforgetError | None = None  # why the indexes are not open, or not stored
-        self.model: str | None = None
         self.clean_upto = 0  # no derived file holds what was erased below
         self.published_us = 0
         self.derived_bytes = 0
@@ -69,7 +68,8 @@ class Indexing:
         self._fs = fs
         self._clock = clock
         self._embedding = embedding
-        self._health = health
+        self.embedder = embedder
+        self._health = embedder.health
         self._turn = turn
         self._news = news
         self._stored: Generations | None = None
@@ -94,6 +94,10 @@ class Indexing:
         if self.index is not None and self.index.notice():
             self._woken.set()
 
+    def look(self) -> None:
+        """Something may be due now."""
+        self._woken.set()
+
     @property
     def idle(self) -> bool:
         """Nothing is left to be brought or embedded. What cannot be embedded, or by nobody, is not
@@ -105,7 +109,7 @@ class Indexing:
         view = index.view()
         if view.lagging or view.words_upto < index.upto:
             return False
-        return not view.waiting or self._health.state in ("none", "missing")
+        return not self.waiting(view) or self._health.state in ("none", "missing")
 
     def is_clean(self, end: int) -> bool:
         """No derived file holds what was erased in the log below ``end``."""
@@ -114,9 +118,16 @@ class Indexing:
             return False
         return self.clean_upto >= end or (index.upto >= end and not index.erased)
 
+    def waiting(self, view: LongTermView) -> int:
+        """Memories that are to be embedded."""
+        if view.vectors is None and self.embedder.is_used:
+            return int(view.rows.living.sum())
+        return view.waiting
+
     @property
     def findings(self) -> list[Finding]:
-        return [] if self._stored is None else list(self._stored.findings)
+        stored = [] if self._stored is None else self._stored.findings
+        return [*self.embedder.findings, *stored]
 
     @property
     def generation(self) -> int:
@@ -124,7 +135,7 @@ class Indexing:
 
     @property
     def directory(self) -> Path:
-        return Path(self._spec.directory) / DERIVED
+        return Path(self._spec.directory) / self.embedder.held.folder
 
     def close(self) -> bool:
         """End in order; what is not stored is derived again. False: it still hangs in a disk."""
@@ -159,6 +170,8 @@ class Indexing:
         if self._pumps is not None:
             if self._pumps.take_back(index):
                 self._note_change()
+            if self._pumps.described is not None and self._learn(self._pumps):
+                return
             self._pumps.hand_out(index)
         if left:
             self._woken.set()
@@ -220,24 +233,24 @@ class Indexing:
     # ---- opening ---------------------------------------------------------------------------------
 
     def _open(self) -> None:
-        model, dimension = self._describe()
+        embedder = self.embedder
+        embedder.read()
         with self._owner_waits():
             stored = Generations.open(
                 self._fs,
                 self.directory,
                 self.region.state,
-                model=model,
-                dimension=dimension,
+                model=embedder.held.model,
+                dimension=embedder.held.dimension,
                 role=self._spec.role,
             )
-        self._stored, self.model = stored, model
+        self._stored = stored
         self.error, self._pause_s = None, _PAUSE_S_MIN
-        if model is not None:
+        if embedder.is_used:
             assert self._embedding is not None
             self._pumps = EmbeddingPumps(
                 self._embedding,
-                self._spec.embedder,
-                self._health,
+                embedder,
                 self._prepared,
                 self._clock.monotonic,
                 self._woken.set,
@@ -246,15 +259,23 @@ class Indexing:
         self.index = stored.index
         self._note_change()
 
-    def _describe(self) -> tuple[str | None, int]:
-        if self._embedding is None or self._spec.embedder == "none":
-            self._health.there_is_none()
-            return None, 0
+    def _learn(self, pumps: EmbeddingPumps) -> bool:
+        """The embedder has said what it is. True: the store gets vectors from now on, and what is
+        derived is opened anew with them.
+        """
+        described, pumps.described = pumps.described, None
+        assert described is not None
         try:
-            return self._embedding.describe(self._spec.embedder)
-        except NeverforgetError as error:
+            news = self.embedder.learn(described.model, described.dimension)
+        except EmbedderMismatch as error:
             self._health.failed(error)
-            return None, 0
+            return False
+        if news:
+            self.index = None
+            self._let_go()
+            self._woken.set()
+        self._news()
+        return news
 
     def _prepared(self, batch: list[Waiting]) -> list[str]:
         assert self.index is not None

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from neverforget.actors.embedder_health import EmbedderHealth
 from neverforget.actors.embedding import Embedding
 from neverforget.actors.fusion import VECTOR, FusionConfig
 from neverforget.actors.longterm_indexing import Indexing
@@ -25,6 +24,7 @@ from neverforget.actors.query_preparation import prepare_query
 from neverforget.actors.query_vectors import QueryVectors
 from neverforget.actors.recall_answers import Hits
 from neverforget.actors.searching import STRATEGIES, check_search
+from neverforget.actors.store_embedder import StoreEmbedder
 from neverforget.actors.worker_threads import WorkerThreads
 from neverforget.storage.errors import (
     InvalidArgument,
@@ -66,18 +66,17 @@ class Recalls:
         self,
         config: FusionConfig,
         embedding: Embedding | None,
-        embedder: str,
-        health: EmbedderHealth,
+        embedder: StoreEmbedder,
         reply_bytes_max: int,
         monotonic: Callable[[], float],
         wake: Callable[[], None],
     ) -> None:
         self._config = config
-        self._health = health
+        self._embedder, self._health = embedder, embedder.health
         self._reply_bytes_max = reply_bytes_max
         self._monotonic = monotonic
         self._wake = wake
-        self._vectors = None if embedding is None else QueryVectors(embedding, embedder, health)
+        self._vectors = None if embedding is None else QueryVectors(embedding, embedder)
         self._threads = WorkerThreads("neverforget-search", SEARCH_THREADS)
         self._indexing: Indexing | None = None
         self._parked: list[_Asked] = []
@@ -149,12 +148,12 @@ class Recalls:
         query = unpacked(request.query, str)
         check_search(request.strategy, request.fusion, request.limit, request.offset)
         by_vector = VECTOR in STRATEGIES[request.strategy] and self._config.vector > 0
-        if request.strategy == "vector" and self._health.state == "none":
+        if request.strategy == "vector" and not self._embedder.is_used:
             raise InvalidArgument(
                 "this store has no embedder, so nothing is found by meaning; use strategy "
                 '"text", or reindex with an embedder'
             )
-        by_vector = by_vector and self._vectors is not None and self._health.state != "none"
+        by_vector = by_vector and self._embedder.is_used
         due = self._monotonic() + request.wait_ms / 1000
         return _Asked(pending, request, query, wanted, due, by_vector)
 
@@ -181,8 +180,9 @@ class Recalls:
         after = min(asked.request.after, upto)
         if view.words_upto < after:
             return True
-        waits = asked.by_vector and self._health.state == "ok"
-        return waits and view.vectors is not None and view.vectors_upto < after
+        if not asked.by_vector or self._health.state != "ok":
+            return False
+        return not self._embedder.known or view.vectors_upto < after
 
     # ---- a search thread -------------------------------------------------------------------------
 
@@ -229,12 +229,13 @@ class Recalls:
         hits = Hits(index.view, query, vector, asked.wanted, request, self._config)
         found, more = hits.found(view, self._reply_bytes_max)
         reason = self._why_incomplete(asked, view, index.upto)
-        return RecallReply(request.id, packed(found), more, reason is None, view.waiting, reason)
+        waiting = indexing.waiting(view)
+        return RecallReply(request.id, packed(found), more, reason is None, waiting, reason)
 
     def _vector(self, asked: _Asked, text: str, view: LongTermView) -> Any:
         """Of the query, or the error in its place; None: it comes later."""
         assert self._vectors is not None
-        if view.vectors is None:  # not known yet what vectors this store will have
+        if view.vectors is None or not self._embedder.known:
             return self._health.error or _not_reached()
         kept = self._vectors.kept(text)
         if kept is not None:

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from neverforget.actors.embedder_health import EmbedderHealth
 from neverforget.actors.longterm_indexing import Indexing
 from neverforget.actors.longterm_messages import IndexStatus
 
 
-def index_status(indexing: Indexing, health: EmbedderHealth) -> IndexStatus | None:
+def index_status(indexing: Indexing) -> IndexStatus | None:
     index = indexing.index
     if index is None:
         return None
-    view = index.view()
+    view, embedder = index.view(), indexing.embedder
     return IndexStatus(
-        embedder=health.name,
-        embedder_state=health.state,
-        embedder_error=health.reason,
-        model=indexing.model,
+        embedder=embedder.name,
+        embedder_state=embedder.health.state,
+        embedder_error=embedder.health.reason,
+        model=embedder.held.model,
         dimension=0 if view.vectors is None else view.vectors.dimension,
         vectors=0 if view.vectors is None else len(view.vectors),
-        waiting=view.waiting,
+        waiting=indexing.waiting(view),
         failed=view.failed,
         lag=index.lag,
         generation=indexing.generation,

@@ -14,9 +14,9 @@ from typing import Any, Final
 import numpy as np
 
 from neverforget.actors.embedder_checked import Embedded
-from neverforget.actors.embedder_health import EmbedderHealth
 from neverforget.actors.embedding import Embedding
 from neverforget.actors.ports import internal_error
+from neverforget.actors.store_embedder import StoreEmbedder
 from neverforget.actors.worker_threads import WorkerThreads
 from neverforget.storage.errors import InvalidArgument, NeverforgetError, Unavailable
 
@@ -29,19 +29,20 @@ Outcome = Any  # a vector, or the NeverforgetError that stands for it
 
 
 class QueryVectors:
-    def __init__(self, embedding: Embedding, name: str, health: EmbedderHealth) -> None:
+    def __init__(self, embedding: Embedding, embedder: StoreEmbedder) -> None:
         self._embedding = embedding
-        self._name = name
-        self._health = health
+        self._embedder = embedder
+        self._health = embedder.health
         self._threads = WorkerThreads("neverforget-query", THREADS_MAX)
-        self._kept: OrderedDict[str, Any] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, str], Any] = OrderedDict()
         self._lock = threading.Lock()
 
     def kept(self, text: str) -> Any | None:
+        key = (self._embedder.name, text)
         with self._lock:
-            vector = self._kept.get(text)
+            vector = self._kept.get(key)
             if vector is not None:
-                self._kept.move_to_end(text)
+                self._kept.move_to_end(key)
             return vector
 
     def ask(
@@ -60,9 +61,10 @@ class QueryVectors:
             return vector
         if left_s <= 0 and self._health.state != "ok":
             return self._health.error
+        name = self._embedder.name
         try:
             answer = self._embedding.embed(
-                self._name, [text], urgent=True, deadline_s=max(left_s, GRACE_S)
+                name, [text], urgent=True, deadline_s=max(left_s, GRACE_S)
             )
             vector = _direction(answer)
         except InvalidArgument as error:
@@ -76,7 +78,7 @@ class QueryVectors:
             return failed
         self._health.went_well()
         with self._lock:
-            self._kept[text] = vector
+            self._kept[name, text] = vector
             while len(self._kept) > KEPT_MAX:
                 self._kept.popitem(last=False)
         return vector
