@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, NamedTuple
 
-from neverforget.actors.embedder_checked import Embedded
+from neverforget.actors.embedder_checked import HARMLESS, Embedded
 from neverforget.actors.embedding import Embedding
 from neverforget.actors.ports import internal_error
 from neverforget.actors.store_embedder import StoreEmbedder
@@ -94,6 +94,8 @@ class EmbeddingPumps:
             if not batch:
                 return
             texts = self._prepare(batch)
+            if self._health.state != "ok" or any(one.row in self._tries for one in batch):
+                texts.append(HARMLESS)  # tells a bad text from an embedder that is down
             if not self._threads.submit(partial(self._run, batch, texts)):
                 return
             self._in_flight += 1

@@ -99,6 +99,11 @@ class LongTerm(RegionOwner[LongTermRegion]):
         with self._turn:
             super().run(pendings, send)
 
+    @property
+    def indexing(self) -> Indexing | None:
+        """What keeps the indexes of the open region."""
+        return self._indexing
+
     # ---- the indexes -----------------------------------------------------------------------------
 
     def _region_changed(self) -> None:

@@ -36,6 +36,8 @@ log = logging.getLogger(__name__)
 SLICE: Final = 256  # memories whose words are brought at once
 IDLE_S: Final = 5.0  # after the last change, before a generation is stored
 PUBLISH_LOG_BYTES: Final = 64 * 1024 * 1024  # behind a generation make the next one due
+QUICK_BYTES: Final = 64 * 1024 * 1024  # of derived files, that an orderly end stores anew
+QUICK_CHANGES: Final = 2_000
 _PAUSE_S_MIN, _PAUSE_S_MAX = 0.5, 60.0  # after what has failed
 _LOOK_S: Final = 0.05  # until what was written is synced
 _END_S: Final = 10.0
@@ -157,6 +159,7 @@ class Indexing:
                 self._woken.wait(self._timeout())
                 self._woken.clear()
         finally:
+            self._store_at_the_end()
             self._let_go()
 
     def _step(self) -> None:
@@ -313,6 +316,20 @@ class Indexing:
         self.derived_bytes = _bytes_below(self._fs, self.directory)
         self._news()
         return True
+
+    def _store_at_the_end(self) -> None:
+        """Where that is quick: vectors took longer to come by than to store."""
+        index = self.index
+        if index is None or self._changed_at is None or self.derived_bytes > QUICK_BYTES:
+            return
+        try:
+            while index.bring(SLICE):
+                if index.lag > QUICK_CHANGES:
+                    return
+            if self.region.poisoned is None:
+                self._publish(index)
+        except Exception as error:
+            _said(error, self._spec.directory)
 
     def _is_due(self, index: LongTermIndex, now: float) -> bool:
         if index.erased or index.text.commit_due():

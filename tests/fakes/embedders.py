@@ -114,3 +114,21 @@ class Answering(Plain):
 
     def embed(self, texts: Sequence[str]) -> Any:
         return self.answer(super().embed(texts))
+
+
+class Faulty(Plain):
+    """Does what ``fault`` does with the right rows, for as long as there is one. Any thread may set
+    it.
+    """
+
+    def __init__(self, dimension: int = 8) -> None:
+        super().__init__(dimension)
+        self.fault: Callable[[Vectors], Any] | None = None
+
+    def embed(self, texts: Sequence[str]) -> Any:
+        rows, fault = super().embed(texts), self.fault
+        return rows if fault is None else fault(rows)
+
+
+def is_down(rows: Vectors) -> Any:
+    raise ConnectionError("it is down")
