@@ -24,8 +24,9 @@ from neverforget.actors.fusion import (
 )
 from neverforget.actors.query_preparation import PreparedQuery
 from neverforget.storage.errors import InvalidArgument
+from neverforget.storage.longterm_gate import Gate
 from neverforget.storage.longterm_results import MemoryFilter
-from neverforget.storage.longterm_view import Found, Gate, LongTermView
+from neverforget.storage.longterm_view import Found, LongTermView
 
 Strategy = Literal["hybrid", "text", "vector"]
 STRATEGIES: dict[str, tuple[str, ...]] = {
@@ -111,7 +112,7 @@ def _fuse(
             if name == VECTOR:
                 others = view.near_scores(vector, missing)
             else:
-                others = view.word_scores(query.words, missing, name)
+                others = view.word_scores(query.words, missing, name, its)
         legs.append(Leg(name, list(zip(its.rows, its.scores)), others))
     if fusion == BY_RANK:
         return reciprocal(legs, k=config.rrf_k)

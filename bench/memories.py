@@ -105,7 +105,8 @@ class Corpus:
         return vectors, places
 
     def _drawn(self, rng: np.random.Generator, count: int) -> Array:
-        return rng.standard_normal((count, DIMENSION), np.float32) * self._scale
+        drawn: Array = rng.standard_normal((count, DIMENSION), np.float32) * self._scale
+        return drawn
 
 
 def _unit(rows: Array) -> Array:

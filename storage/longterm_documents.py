@@ -40,6 +40,10 @@ class ForgottenTexts:
             context = pattern.sub(" ", context)
         return context
 
+    def stand_in(self, context: str) -> bool:
+        """Whether any of them does."""
+        return any(pattern.search(context) for pattern in self._patterns.values())
+
     def stands_in(self, row: int, context: str) -> bool:
         pattern = self._patterns.get(row)
         return pattern is not None and pattern.search(context) is not None

@@ -44,6 +44,7 @@ from neverforget.storage.memory_table import Array
 from neverforget.storage.text_index import CONTEXT, TextDocument, TextIndex
 from neverforget.storage.vector_index import VectorIndex
 
+_HIDDEN_MAX: Final = 100  # texts that searches look for in what they find, until they are cut out
 _NEIGHBOURS_MAX: Final = 1_000  # memories looked at for a forgotten text in their context
 
 
@@ -269,9 +270,19 @@ class LongTermIndex:
                     waiting=len(self._waiting),
                     failed=len(self._failed),
                     lagging=bool(self._changes),
-                    hiding=any(change.hidden is not None for change in self._changes),
+                    hiding=self._hidden(),
                 )
             return self._view
+
+    def _hidden(self) -> ForgottenTexts | None:
+        """What is forgotten and not yet cut out of its neighbours."""
+        texts = ForgottenTexts()
+        for change in self._changes:
+            if change.hidden is not None:
+                if len(texts) == _HIDDEN_MAX:
+                    return None
+                texts.add(change.row, change.hidden)
+        return texts
 
     # ---- for opening and rebuilding --------------------------------------------------------------
 

@@ -2,11 +2,13 @@
 
 Rows lie in blocks. The owner copies the blocks whose rows have changed; a view holds the blocks of
 its moment. So a search on another thread never meets a row that is half changed, and a write costs
-a copy of one block, however large the table is.
+a copy of one block, however large the table is. What a filter lets through is kept by block as
+well: after a write it is worked out anew for what has changed only.
 """
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
@@ -33,12 +35,26 @@ _COLUMNS = (
     "tags",
     "original",
 )
+_FILTERS_KEPT: Final = 16  # a byte a row each
 _SPEAKER = "speaker"
+UNKNOWN, PASSES, FAILS = range(3)
+
+
+class _Kept(dict[Hashable, Array]):
+    """Arrays by filter, the newest few. Any thread; what two threads work out is the same."""
+
+    def keep(self, key: Hashable, array: Array) -> Array:
+        while len(self) >= _FILTERS_KEPT:
+            oldest = next(iter(list(self)), None)
+            self.pop(oldest, None)
+        return self.setdefault(key, array)
 
 
 @dataclass(frozen=True)
 class _Block:
     columns: dict[str, Array]
+    passing: _Kept = field(default_factory=_Kept)
+    judged: _Kept = field(default_factory=_Kept)  # by ``where``: UNKNOWN, PASSES or FAILS
 
     @cached_property
     def derived(self) -> Array:
@@ -65,6 +81,7 @@ class RowsView:
     tags: Interned[tuple[str, ...]]
     speakers: Interned[str | None]
     _columns: dict[str, Array] = field(default_factory=dict)
+    _masks: _Kept = field(default_factory=_Kept)
 
     def column(self, name: str) -> Array:
         found = self._columns.get(name)
@@ -79,6 +96,10 @@ class RowsView:
         """Which rows are active or archived, and readable: nothing else is ever found."""
         parts = [block.living for block in self._blocks]
         return np.concatenate(parts) if parts else np.empty(0, bool)
+
+    @cached_property
+    def living_count(self) -> int:
+        return int(np.count_nonzero(self.living))
 
     @cached_property
     def _derived(self) -> tuple[Array, Array]:
@@ -100,24 +121,62 @@ class RowsView:
     def parts(self, originals: Array) -> Array:
         """The living chunks and summaries of these, ascending."""
         of, rows = self._derived
-        found = rows[np.isin(of, originals)]
-        return np.sort(found[self.living[found]])
+        first, last = of.searchsorted(originals), of.searchsorted(originals, "right")
+        found = [rows[start:stop] for start, stop in zip(first, last) if stop > start]
+        if not found:
+            return np.empty(0, np.int64)
+        parts = np.sort(np.concatenate(found))
+        alive: Array = parts[self.living[parts]]
+        return alive
 
     def passing(self, wanted: MemoryFilter) -> Array:
         """One truth value a row: what a search with this filter may find. Chunks and summaries are
-        judged by their original. ``where`` is not looked at.
+        judged by their original. ``where`` is not looked at. Shared: not to be changed.
         """
-        mask = column_mask(self, wanted) & self.living
+        key = _key(wanted)
+        kept = self._masks.get(key)
+        return self._masks.keep(key, self._passing(wanted, key)) if kept is None else kept
+
+    def _passing(self, wanted: MemoryFilter, key: Hashable) -> Array:
+        parts = [block.passing.get(key) for block in self._blocks]
+        stale = [at for at, part in enumerate(parts) if part is None]
+        if stale or not parts:
+            some = self if len(stale) == len(parts) else self._only(stale)
+            mask, start = column_mask(some, wanted) & some.living, 0
+            for at in stale:
+                stop = start + len(self._blocks[at].columns["status"])
+                parts[at] = self._blocks[at].passing.keep(key, mask[start:stop])
+                start = stop
+            if len(stale) == len(parts):
+                return self._with_derived(mask)
+        return self._with_derived(np.concatenate([part for part in parts if part is not None]))
+
+    def _with_derived(self, mask: Array) -> Array:
         _, rows = self._derived
         if len(rows):
+            mask = mask.copy()
             mask[rows] = self.living[rows] & mask[self.originals(rows)]
         return mask
 
+    def _only(self, blocks: list[int]) -> RowsView:
+        some = tuple(self._blocks[at] for at in blocks)
+        return RowsView(some, 0, self.types, self.namespaces, self.agents, self.tags, self.speakers)
+
+    def judged(self, where: str) -> list[Array]:
+        """By block, what is known of each of its rows under ``where``; filled by who finds out."""
+        found = []
+        for block in self._blocks:
+            kept = block.judged.get(where)
+            if kept is None:
+                size = len(block.columns["status"])
+                kept = block.judged.keep(where, np.full(size, UNKNOWN, np.uint8))
+            found.append(kept)
+        return found
+
     def speakers_within(self, namespace: Namespace) -> set[str]:
         """Who is known to have spoken in ``namespace`` or below it."""
-        inside = [n[: len(namespace)] == tuple(namespace) for n in self.namespaces.values]
-        rows = np.array(inside, bool)[self.column("namespace")] & self.living
-        codes = np.unique(self.column(_SPEAKER)[rows])
+        inside = self.namespaces.under(tuple(namespace))[self.column("namespace")] & self.living
+        codes = np.flatnonzero(np.bincount(self.column(_SPEAKER)[inside]))
         return {n for c in codes.tolist() if (n := self.speakers.values[c]) is not None}
 
     def spoken_by(self, rows: Any, speaker: str) -> Array:
@@ -129,6 +188,14 @@ class RowsView:
         return mask
 
 
+def _key(wanted: MemoryFilter) -> Hashable:
+    types = None if wanted.types is None else tuple(wanted.types)
+    tags = None if wanted.tags is None else tuple(wanted.tags)
+    about = (wanted.agent, wanted.status, wanted.derived)
+    times = (wanted.timeframe, wanted.older_than, wanted.as_of)
+    return tuple(wanted.namespace), types, tags, about, times
+
+
 class SearchRows:
     """The owner's side. One thread calls it."""
 
@@ -138,6 +205,7 @@ class SearchRows:
         self._speaker = np.zeros(BLOCK_ROWS, np.uint32)
         self._blocks: list[_Block] = []
         self._count = 0
+        self._view: RowsView | None = None
 
     def set_speaker(self, row: int, speaker: str | None) -> None:
         """Seen by the next ``take`` of that row."""
@@ -160,19 +228,23 @@ class SearchRows:
                 self._blocks.append(block)
             else:
                 self._blocks[number] = block
-        self._count = table.count
+        if stale:
+            self._count, self._view = table.count, None
 
     def view(self) -> RowsView:
+        """The same one until the next ``take``. Under the lock that ``take`` is called under."""
         table = self._table
-        return RowsView(
-            tuple(self._blocks),
-            self._count,
-            table.types,
-            table.namespaces,
-            table.agents,
-            table.tags,
-            self.speakers,
-        )
+        if self._view is None:
+            self._view = RowsView(
+                tuple(self._blocks),
+                self._count,
+                table.types,
+                table.namespaces,
+                table.agents,
+                table.tags,
+                self.speakers,
+            )
+        return self._view
 
     def _make_room(self, count: int) -> None:
         if count > len(self._speaker):

@@ -13,27 +13,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from neverforget.storage.errors import Corrupt
 from neverforget.storage.longterm_bodies import BodySource
+from neverforget.storage.longterm_documents import ForgottenTexts
+from neverforget.storage.longterm_fields import M, MemoryField
+from neverforget.storage.longterm_gate import Gate
 from neverforget.storage.longterm_results import MemoryFilter
 from neverforget.storage.longterm_rows import RowsView
-from neverforget.storage.longterm_where import Where
 from neverforget.storage.memory_table import Array
 from neverforget.storage.text_index import CONTEXT, TEXT, TextSnapshot
 from neverforget.storage.vector_index import VectorSnapshot
-from neverforget.storage.vector_math import members
+from neverforget.storage.vector_math import IdBits, members
 
 WINDOW_BITS: Final = 3  # the first eight windows of all memories lie densely, for FAISS's bitmaps
 _HIGH_BITS: Final = 40
 _ROW_MASK: Final = (1 << (_HIGH_BITS - WINDOW_BITS)) - 1
 _LOW_MASK: Final = (1 << WINDOW_BITS) - 1
-
-_WIDER = 4  # how much more is looked at when duplicates or ``where`` left too few
 
 
 def vector_ids(row: int, windows: int) -> Array:
@@ -61,49 +60,30 @@ def vector_ids_of(vectors: VectorSnapshot, rows: Array) -> Array:
 
 class Found(NamedTuple):
     """Best first. ``rows``: memories, each once; ``parts``: where each was found best, itself or
-    one of its chunks.
+    one of its chunks. ``seen``: (parts, scores) of all that matched, if that is known; None where
+    there may be more.
     """
 
     rows: list[int]
     scores: list[float]
     parts: list[int]
+    seen: tuple[Array, Array] | None = None
 
 
-class Gate:
-    """What a filter lets through, for all legs of one search."""
+class _Hits(NamedTuple):
+    """What a search found, best first; ``complete``: there is no more."""
 
-    def __init__(self, view: LongTermView, wanted: MemoryFilter) -> None:
-        self._view = view
-        self.mask: Array = view.rows.passing(wanted)
-        self._where = Where(wanted.where) if wanted.where else None
-        self._known: dict[int, bool] = {}
-        # Nothing to leave out: the indexes hold what lives, and all of that passes.
-        self.open = not view.lagging and bool((self.mask == view.rows.living).all())
-
-    @cached_property
-    def rows(self) -> Array:
-        return np.flatnonzero(self.mask)
-
-    def passes(self, original: int) -> bool:
-        """Whether its metadata match as well. An unreadable one does not."""
-        if self._where is None:
-            return True
-        known = self._known.get(original)
-        if known is None:
-            position = int(self._view.rows.column("position")[original])
-            try:
-                known = self._where.matches(self._view.bodies.read(position)[1])
-            except Corrupt:
-                known = False
-            self._known[original] = known
-        return known
+    parts: Array
+    scores: Array
+    complete: bool
 
 
 @dataclass(frozen=True)
 class LongTermView:
     """``words_upto``, ``vectors_upto``: every write below that log position can be found so.
     ``waiting`` and ``failed`` count memories without vectors. ``lagging``: the indexes hold what
-    the rows no longer have. ``hiding``: a forgotten text is still being cut out of its neighbours.
+    the rows no longer have. ``hiding``: texts that are forgotten and not yet cut out of what is
+    indexed of their neighbours; None where they are too many to look for.
     """
 
     rows: RowsView
@@ -115,7 +95,7 @@ class LongTermView:
     waiting: int
     failed: int
     lagging: bool
-    hiding: bool
+    hiding: ForgottenTexts | None
 
     def gate(self, wanted: MemoryFilter) -> Gate:
         """Raises InvalidArgument for a filter that means nothing."""
@@ -125,64 +105,87 @@ class LongTermView:
 
     def find_words(self, query: str, limit: int, gate: Gate, field: str = TEXT) -> Found:
         """By BM25 of ``query`` in one field."""
-        if field == CONTEXT and self.hiding:
+        if field == CONTEXT and self.hiding is None:
             return Found([], [], [])
-        allowed = None if gate.open else gate.rows
 
-        def search(count: int) -> tuple[Array, Array]:
-            return self.text.search(query, count, field=field, allowed=allowed)
+        def search(count: int) -> _Hits:
+            allowed = None if gate.open else gate.mask
+            return _Hits(*self.text.matches(query, count, field=field, allowed=allowed))
 
-        return self._distinct(search, limit, gate)
+        return self._distinct(search, limit, gate, field == CONTEXT)
 
     def find_near(self, query: Any, limit: int, gate: Gate, *, exact: bool = False) -> Found:
         """By the cosine to ``query``, a vector."""
         vectors = self.vectors
         if vectors is None:
             return Found([], [], [])
-        allowed = None if gate.open else self._allowed_vectors(gate)
 
-        def search(count: int) -> tuple[Array, Array]:
+        def search(count: int) -> _Hits:
+            allowed = None if gate.open else _vectors_of(gate.mask)
             ids, scores = vectors.search(query, count, allowed=allowed, exact=exact)
-            return rows_of_vectors(ids), scores
+            return _Hits(rows_of_vectors(ids), scores, len(ids) < count)
 
         return self._distinct(search, limit, gate)
 
-    def _allowed_vectors(self, gate: Gate) -> Array:
-        assert self.vectors is not None
-        old, recent = self.vectors.base.ids, np.sort(self.vectors.overlay.ids)
-        old, recent = (ids[gate.mask[rows_of_vectors(ids)]] for ids in (old, recent))
-        return np.unique(np.concatenate([old, recent])) if len(recent) else old
-
     def _distinct(
-        self, search: Callable[[int], tuple[Array, Array]], limit: int, gate: Gate
+        self,
+        search: Callable[[int], _Hits],
+        limit: int,
+        gate: Gate,
+        context: bool = False,
     ) -> Found:
         """The best ``limit`` memories of a search that finds rows, maybe several of one memory."""
         asked = limit
         while True:
-            parts, scores = search(asked)
-            found = Found([], [], [])
-            seen: set[int] = set()
-            originals = self.rows.originals(parts).tolist()
-            for original, part, score in zip(originals, parts.tolist(), scores.tolist()):
-                if original in seen or len(seen) == limit or not gate.passes(original):
+            hits = search(asked)
+            found = Found([], [], [], (hits.parts, hits.scores) if hits.complete else None)
+            taken: set[int] = set()
+            originals = self.rows.originals(hits.parts).tolist()
+            for at, original in enumerate(originals):
+                if original in taken or not gate.passes(original):
                     continue
-                seen.add(original)
+                if context and self._shows_hidden(original):
+                    continue
+                taken.add(original)
                 found.rows.append(original)
-                found.scores.append(score)
-                found.parts.append(part)
-            if len(seen) == limit or len(parts) < asked:
+                found.parts.append(int(hits.parts[at]))
+                found.scores.append(float(hits.scores[at]))
+                if len(taken) == limit:
+                    break
+            if len(taken) == limit or hits.complete:
                 return found
-            asked *= _WIDER
+            asked = gate.next_depth(asked, len(taken), limit)
+
+    def _shows_hidden(self, row: int) -> bool:
+        """Whether a text that is forgotten stands in its context still."""
+        if not self.hiding:
+            return False
+        try:
+            body = self.bodies.read(int(self.rows.column("position")[row]))[1]
+        except Corrupt:
+            return True
+        return self.hiding.stand_in(str(body.get(M[MemoryField.CONTEXT], "")))
 
     # ---- scoring what others found ---------------------------------------------------------------
 
-    def word_scores(self, query: str, rows: Sequence[int], field: str = TEXT) -> dict[int, float]:
-        """BM25 of ``query`` for each of these memories; 0 for one without any of its words."""
+    def word_scores(
+        self, query: str, rows: Sequence[int], field: str = TEXT, found: Found | None = None
+    ) -> dict[int, float]:
+        """BM25 of ``query`` for each of these memories; 0 for one without any of its words.
+        ``found``: by the same query in the same field, where it knows already.
+        """
         scores = dict.fromkeys(rows, 0.0)
-        if rows and not (field == CONTEXT and self.hiding):
-            wanted = self._members(rows)
-            hits = self.text.search(query, len(wanted), field=field, allowed=wanted)
-            self._keep_best(scores, hits.ids, hits.scores)
+        if not rows or (field == CONTEXT and self.hiding is None):
+            return scores
+        wanted = self._members(rows)
+        if found is not None and found.seen is not None:
+            there = members(found.seen[0], wanted)
+            parts, given = found.seen[0][there], found.seen[1][there]
+        else:
+            parts, given = self.text.search(query, len(wanted), field=field, allowed=wanted)
+        self._keep_best(scores, parts, given)
+        if field == CONTEXT and self.hiding:
+            scores.update({row: 0.0 for row in rows if scores[row] and self._shows_hidden(row)})
         return scores
 
     def near_scores(self, query: Any, rows: Sequence[int]) -> dict[int, float]:
@@ -205,3 +208,16 @@ class LongTermView:
         originals = self.rows.originals(parts)
         for original, score in zip(originals.tolist(), found.tolist()):
             scores[original] = max(score, scores.get(original, -2.0))
+
+
+def _vectors_of(mask: Array) -> IdBits:
+    """The ids of all windows of these rows: a byte a row, all of its bits alike."""
+    assert WINDOW_BITS == 3
+
+    def holds(ids: Array) -> Array:
+        rows = rows_of_vectors(ids)
+        found: Array = rows < len(mask)
+        found[found] = mask[rows[found]]
+        return found
+
+    return IdBits(mask.view(np.uint8) * np.uint8(0xFF), holds)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import tantivy
@@ -30,8 +30,11 @@ from neverforget.storage.vector_math import NO_IDS, NO_SCORES, Array, best, memb
 __all__ = ["CONTEXT", "FIELDS", "TEXT", "TextHits", "TextSnapshot"]
 
 QUERY_WORDS_MAX = 64  # of a longer query the rarest words count
-_ALLOWED_IN_INDEX_MAX = 1_000  # more allowed ids are cheaper to look for among the hits
-_TERMS_EACH_MAX = 100  # so few allowed ids are cheaper as one term each than as a set
+MATCHES_MAX: Final = 1_000  # so many matches are all taken: cheaper than to ask for some of them
+# What tantivy takes for one hit, for one allowed id as a term of its own, and for one in a set, in
+# hundredths of a microsecond; and for having a set at all.
+_HIT, _TERM, _IN_SET, _SET = 50, 140, 45, 250_000
+_MARGIN: Final = 1.5  # how much deeper to look than a filter's share of the documents says
 
 Labels = Sequence[str | Sequence[str]]
 
@@ -41,6 +44,42 @@ class TextHits(NamedTuple):
 
     ids: Array
     scores: Array
+
+
+class TextMatches(NamedTuple):
+    """Hits, ``complete`` when nothing else matches (and is allowed)."""
+
+    ids: Array
+    scores: Array
+    complete: bool
+
+
+class _Allowed:
+    """A set of ids, given as such or as one truth value an id."""
+
+    def __init__(self, given: Any) -> None:
+        self._mask: Array | None = None
+        if isinstance(given, np.ndarray) and given.dtype == np.bool_:
+            self._mask, self.count = given, int(np.count_nonzero(given))
+        else:
+            self._ids = sorted_ids(given)
+            self.count = len(self._ids)
+
+    def holds(self, ids: Array) -> Array:
+        if self._mask is None:
+            return members(ids, self._ids)
+        found: Array = (ids >= 0) & (ids < len(self._mask))
+        found[found] = self._mask[ids[found]]
+        return found
+
+    def ids(self) -> Array:
+        return self._ids if self._mask is None else np.flatnonzero(self._mask)
+
+    def span(self) -> tuple[int, int]:
+        """The lowest, and the one behind the highest."""
+        if self._mask is None:
+            return int(self._ids[0]), int(self._ids[-1]) + 1
+        return int(self._mask.argmax()), len(self._mask) - int(self._mask[::-1].argmax())
 
 
 @dataclass(frozen=True)
@@ -86,19 +125,36 @@ class TextSnapshot:
         that is a sequence, one of its strings. As many hits as exist come back, whatever the
         filter. A query without a word finds nothing.
         """
+        found = self.matches(query, limit, field=field, allowed=allowed, labels=labels)
+        return TextHits(found.ids[: max(limit, 0)], found.scores[: max(limit, 0)])
+
+    def matches(
+        self,
+        query: str,
+        limit: int,
+        *,
+        field: str = TEXT,
+        allowed: Any = None,
+        labels: Labels = (),
+    ) -> TextMatches:
+        """As ``search``, with more than ``limit`` hits where they came along: all that there are,
+        if the answer says so. ``allowed`` may also be an array with one truth value an id.
+        """
         assert field in FIELDS, field
         words = self.words(query)
         if not words or limit < 1:
-            return TextHits(NO_IDS, NO_SCORES)
-        wanted = None if allowed is None else sorted_ids(allowed)
+            return TextMatches(NO_IDS, NO_SCORES, not words)
+        wanted = None if allowed is None else _Allowed(allowed)
         groups = [{_label(g)} if isinstance(g, str) else {_label(x) for x in g} for g in labels]
         old = self._search_disk(words, limit, field, wanted, groups)
         recent = self._search_overlay(words, field, wanted, groups)
-        ids, scores = (np.concatenate(pair) for pair in zip(old, recent))
-        return TextHits(*best(ids, scores, limit))
+        ids = np.concatenate([old.ids, recent[0]])
+        scores = np.concatenate([old.scores, recent[1]])
+        ids, scores = best(ids, scores, len(ids) if old.complete else limit)
+        return TextMatches(ids, scores, old.complete)
 
     def _search_overlay(
-        self, words: list[str], field: str, wanted: Array | None, groups: list[set[str]]
+        self, words: list[str], field: str, wanted: _Allowed | None, groups: list[set[str]]
     ) -> tuple[Array, Array]:
         def passes(document: TextDocument) -> bool:
             return all(not group.isdisjoint(document.labels) for group in groups)
@@ -111,7 +167,7 @@ class TextSnapshot:
         ids = np.array([key for key, _ in found], np.int64)
         scores = np.array([score for _, score in found], np.float32)
         if wanted is not None:
-            kept = members(ids, wanted)
+            kept = wanted.holds(ids)
             ids, scores = ids[kept], scores[kept]
         return ids, scores
 
@@ -120,28 +176,40 @@ class TextSnapshot:
         words: list[str],
         limit: int,
         field: str,
-        wanted: Array | None,
+        wanted: _Allowed | None,
         groups: list[set[str]],
-    ) -> tuple[Array, Array]:
+    ) -> TextMatches:
+        """The cheapest of three: the allowed ids are part of the query; or everything that matches
+        is taken; or the best are, deeper and deeper until enough of them are allowed.
+        """
         documents = self._searcher.num_docs
-        if documents == 0:
-            return NO_IDS, NO_SCORES
+        most = min(documents, sum(self._frequency(field, word) for word in words))
+        if most == 0 or (wanted is not None and wanted.count == 0):
+            return TextMatches(NO_IDS, NO_SCORES, True)
         query, depth = self._query(words, field, groups), limit + min(limit, len(self.removed))
-        if wanted is not None and len(wanted) <= _ALLOWED_IN_INDEX_MAX:
-            if not len(wanted):
-                return NO_IDS, NO_SCORES
-            query = _both(query, self._one_of(wanted))
-        elif wanted is not None:
-            depth = int(depth * max(1.5, 1.5 * documents / len(wanted)))
+        if wanted is not None:
+            first, last = wanted.span()
+            among = min(documents, last - first)
+            depth = int(_MARGIN * depth * max(1.0, among / wanted.count))
+            looked_at = most if most <= MATCHES_MAX else min(most, depth)
+            terms = min(_TERM * wanted.count, _SET + _IN_SET * wanted.count)
+            if terms < _HIT * looked_at:
+                query, most = _both(query, self._one_of(wanted.ids())), min(most, wanted.count)
+                depth = most
+            elif 2 * among < documents:
+                query = _both(query, self._between(first, last))
+        if most <= MATCHES_MAX:
+            depth = most
         while True:
-            hits = self._searcher.search(query, min(depth, documents), count=False).hits
+            hits = self._searcher.search(query, min(depth, most), count=False).hits
             ids = self._ids_at(hits)
             kept = ~members(ids, self.removed)
             if wanted is not None:
-                kept &= members(ids, wanted)
-            if int(kept.sum()) >= limit or len(hits) < depth:
+                kept &= wanted.holds(ids)
+            complete = depth >= most or len(hits) < depth
+            if complete or int(kept.sum()) >= limit:
                 scores = np.array([score for score, _ in hits], np.float32)
-                return ids[kept], scores[kept]
+                return TextMatches(ids[kept], scores[kept], complete)
             depth *= 8
 
     def _query(self, words: list[str], field: str, groups: list[set[str]]) -> Query:
@@ -153,8 +221,12 @@ class TextSnapshot:
     def _term(self, field: str, value: Any) -> Query:
         return Query.term_query(self._schema, field, value, "basic" if field == "label" else "freq")
 
+    def _between(self, first: int, last: int) -> Query:
+        kind = tantivy.FieldType.Integer
+        return Query.range_query(self._schema, "id", kind, first, last, True, False)
+
     def _one_of(self, ids: Array) -> Query:
-        if len(ids) <= _TERMS_EACH_MAX:
+        if _TERM * len(ids) < _SET + _IN_SET * len(ids):
             return _any(self._term("id", key) for key in ids.tolist())
         return Query.term_set_query(self._schema, "id", ids.tolist())
 

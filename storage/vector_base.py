@@ -18,7 +18,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,7 +27,7 @@ import numpy as np
 from neverforget.storage.errors import Corrupt, InvalidArgument
 from neverforget.storage.filesystem import FileSystem
 from neverforget.storage.sealed_file import Seal, Sink, check_open_file, write_sealed
-from neverforget.storage.vector_math import Array, faiss, one_thread
+from neverforget.storage.vector_math import BITS_PER_ID_MAX, Array, bits_of, faiss, one_thread
 
 Batch = tuple[Array, Array]  # ids int64 (n,), unit vectors float32 (n, dimension)
 
@@ -65,6 +65,12 @@ class VectorBase:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    @cached_property
+    def bits(self) -> tuple[Array, Array]:
+        """Its ids once more: what lies densely as ``IdBits.bits``, and the others, ascending."""
+        first, last = self.ids.searchsorted([0, BITS_PER_ID_MAX * len(self.ids)])
+        return bits_of(self.ids[first:last]), np.delete(self.ids, slice(first, last))
 
     @property
     def lists(self) -> int:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 NO_IDS: Array = np.empty(0, np.int64)
 NO_SCORES: Array = np.empty(0, np.float32)
 
-_BITS_PER_ID_MAX = 64  # a bitmap beats a hash set while it is no larger than that
+BITS_PER_ID_MAX: Final = 64  # a bitmap beats a hash set while it is no larger than that
 
 
 @contextmanager
@@ -74,12 +74,42 @@ def without(ids: Array, removed: Array) -> Array:
     return ids[~members(ids, removed)] if len(removed) else ids
 
 
+class IdBits(NamedTuple):
+    """A set of ids: ``bits`` has the lowest of them, eight a byte, the first in its lowest bit;
+    ``holds`` tells of any ids which are in the set.
+    """
+
+    bits: Array
+    holds: Callable[[Array], Array]
+
+
+def bits_of(ids: Array) -> Array:
+    """Sorted ids from 0 on as ``IdBits.bits``."""
+    if not len(ids):
+        return np.empty(0, np.uint8)
+    bits = np.zeros((int(ids[-1]) // 8 + 1) * 8, np.uint8)
+    bits[ids] = 1
+    return np.packbits(bits, bitorder="little")
+
+
+def ids_of(bits: Array) -> Array:
+    """The sorted ids that ``bits`` has."""
+    places = np.flatnonzero(bits)
+    set_ = np.unpackbits(bits[places][:, None], axis=1, bitorder="little").astype(bool)
+    ids: Array = (places[:, None] * 8 + np.arange(8))[set_]
+    return ids
+
+
+def selector_of_bits(bits: Array, beyond: Array) -> Any:
+    """A FAISS selector of the ids of ``bits`` and the sorted ids ``beyond`` these."""
+    selector = faiss.IDSelectorBitmap(bits)
+    return faiss.IDSelectorOr(selector, faiss.IDSelectorBatch(beyond)) if len(beyond) else selector
+
+
 def selector_of(ids: Array) -> Any:
     """A FAISS selector of exactly the sorted ``ids``, the cheaper kind for how dense they are."""
-    if len(ids) and ids[0] >= 0 and int(ids[-1]) < _BITS_PER_ID_MAX * len(ids):
-        bits = np.zeros((int(ids[-1]) // 8 + 1) * 8, np.uint8)
-        bits[ids] = 1
-        return faiss.IDSelectorBitmap(np.packbits(bits, bitorder="little"))
+    if len(ids) and ids[0] >= 0 and int(ids[-1]) < BITS_PER_ID_MAX * len(ids):
+        return faiss.IDSelectorBitmap(bits_of(ids))
     return faiss.IDSelectorBatch(ids)
 
 

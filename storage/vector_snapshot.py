@@ -19,10 +19,13 @@ from neverforget.storage.vector_math import (
     NO_IDS,
     NO_SCORES,
     Array,
+    IdBits,
     best,
+    ids_of,
     inner_products,
     members,
     selector_of,
+    selector_of_bits,
     selector_without,
     sorted_ids,
     unit_vectors,
@@ -83,7 +86,7 @@ class VectorSnapshot:
         return found[order], np.concatenate(parts)[order]
 
     def search(self, query: Any, k: int, *, allowed: Any = None, exact: bool = False) -> VectorHits:
-        """The ``k`` nearest to ``query``, among ``allowed`` ids where that is given.
+        """The ``k`` nearest to ``query``, among ``allowed`` where that is given: ids, or IdBits.
 
         ``exact`` looks at every vector (an IVF's 8-bit codes are all there is of its vectors).
         InvalidArgument for a query of another dimension, zero, or not finite.
@@ -91,15 +94,22 @@ class VectorSnapshot:
         vector = unit_vectors(query, self.dimension)[0]
         if k < 1:
             return VectorHits(NO_IDS, NO_SCORES)
-        wanted = None if allowed is None else sorted_ids(allowed)
+        wanted: Array | IdBits | None = allowed
+        if wanted is not None and not isinstance(wanted, IdBits):
+            wanted = sorted_ids(wanted)
         recent = self._search_overlay(vector, wanted)
-        old = self._search_base(vector, k, wanted, exact)
+        if isinstance(wanted, IdBits):
+            old = self._search_bits(vector, k, wanted, exact)
+        else:
+            old = self._search_base(vector, k, wanted, exact)
         found = best(np.concatenate([old[0], recent[0]]), np.concatenate([old[1], recent[1]]), k)
         return VectorHits(*found)
 
-    def _search_overlay(self, vector: Array, wanted: Array | None) -> tuple[Array, Array]:
+    def _search_overlay(self, vector: Array, wanted: Array | IdBits | None) -> tuple[Array, Array]:
         seen = self.overlay.alive
-        if wanted is not None:
+        if isinstance(wanted, IdBits):
+            seen = seen & wanted.holds(self.overlay.ids)
+        elif wanted is not None:
             seen = seen & members(self.overlay.ids, wanted)
         scores = inner_products(vector, self.overlay.vectors)
         return self.overlay.ids[seen], scores[seen]
@@ -126,13 +136,42 @@ class VectorSnapshot:
             wanted = here
         else:
             wanted = without(wanted, self.removed)
-        selector = selector_of(wanted)
+        return self._search_selected(vector, k, selector_of(wanted), len(wanted), exact)
+
+    def _search_bits(
+        self, vector: Array, k: int, wanted: IdBits, exact: bool
+    ) -> tuple[Array, Array]:
+        """As ``_search_base``: a bit an id instead of its 8 bytes."""
+        base = self.base
+        bits, beyond = base.bits
+        shared = min(len(bits), len(wanted.bits))
+        here = bits[:shared] & wanted.bits[:shared]
+        # Ids that are bits here and lie beyond those of ``wanted``: few, or none.
+        rest = np.concatenate([ids_of(bits[shared:]) + 8 * shared, beyond])
+        rest = without(rest[wanted.holds(rest)], self.removed)
+        gone = self.removed[self.removed.searchsorted(0) : self.removed.searchsorted(8 * shared)]
+        np.bitwise_and.at(here, gone >> 3, ~(1 << (gone & 7)).astype(np.uint8))
+        count = int(np.bitwise_count(here).sum()) + len(rest)
+        if count == 0:
+            return NO_IDS, NO_SCORES
+        few = max(self.bounds.exact_max, k)
+        if count <= few and count * _SCAN_PER_VECTOR < len(base):
+            ids = np.concatenate([ids_of(here), rest])
+            return best(ids, base.scores(vector, ids), k)
+        selector = selector_of_bits(here, rest)
+        return self._search_selected(vector, k, selector, count, exact or count <= few)
+
+    def _search_selected(
+        self, vector: Array, k: int, selector: Any, count: int, exact: bool
+    ) -> tuple[Array, Array]:
+        """Among the ``count`` that the selector lets through."""
+        base = self.base
         if not exact:
             # What passes a filter lies farther away, on average, than what is nearest of all.
-            rarity = math.sqrt(len(base) / max(len(wanted), 1))
+            rarity = math.sqrt(len(base) / max(count, 1))
             probes = int(self.bounds.probes * min(_PROBES_FACTOR_MAX, max(1.0, rarity)))
             found = base.search(vector, k, selector, probes)
-            if len(found[0]) == min(k, len(base)):
+            if len(found[0]) == min(k, count, len(base)):
                 return found
         return base.search(vector, k, selector, None)
 

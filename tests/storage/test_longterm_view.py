@@ -50,7 +50,7 @@ def test_what_is_forgotten_leaves_every_leg_before_the_indexes_follow(tmp_path: 
         bench.forget(gone.id)
         bench.index.notice()  # and nothing else
         assert bench.words("recipe") == ["another recipe"]
-        assert bench.words("cellar", "context") == [], "no contexts while one may hold its text"
+        assert bench.words("cellar", "context") == ["another recipe"]
         assert bench.near("secret recipe") == ["another recipe"]
         bench.follow()
         assert bench.words("cellar", "context") == ["another recipe"]
@@ -66,6 +66,10 @@ def test_a_forgotten_text_is_not_found_through_its_neighbours(tmp_path: Path) ->
         bench.follow()
         assert bench.words("7731", "context") == [beside.text]
         bench.forget(gone.id)
+        bench.index.notice()
+        assert bench.words("7731", "context") == [], "at once, before the indexes follow"
+        scores = bench.index.view().word_scores("7731", [bench.row(beside)], "context")
+        assert scores == {bench.row(beside): 0.0}, "nor does it add to what others found"
         bench.follow()
         assert bench.words("7731", "context") == []
         assert bench.words("see you later", "context") == [beside.text]

@@ -210,14 +210,24 @@ def test_labels_are_whole_and_alternatives_are_any_of_them(filled: Any) -> None:
     assert found(index, "alpha", labels=["type"]) == []
 
 
+WAYS: dict[str, dict[str, float]] = {
+    "all matches are taken": {"MATCHES_MAX": 10_000, "_TERM": 10**9, "_SET": 10**9},
+    "each id is a term": {"MATCHES_MAX": 0, "_TERM": 0},
+    "the ids are a set": {"MATCHES_MAX": 0, "_TERM": 10**9, "_SET": 0, "_IN_SET": 0},
+    "deeper and deeper": {"MATCHES_MAX": 0, "_TERM": 10**9, "_SET": 10**9, "_MARGIN": 0.3},
+}
+
+
 @pytest.mark.parametrize("share", [1.0, 0.6, 0.2, 0.01])
+@pytest.mark.parametrize("way", WAYS)
 def test_a_filter_finds_all_it_leaves_whatever_its_size(
-    index: TextIndex, rng: random.Random, share: float, monkeypatch: Any
+    index: TextIndex, rng: random.Random, share: float, way: str, monkeypatch: Any
 ) -> None:
-    """Few ids are part of the query, many are looked for among the hits: the same is found."""
-    monkeypatch.setattr("neverforget.storage.text_snapshot._ALLOWED_IN_INDEX_MAX", 200)
-    monkeypatch.setattr("neverforget.storage.text_snapshot._TERMS_EACH_MAX", 20)
-    documents = [TextDocument(n * 3 - 900, text_of(rng, 20)) for n in range(1_000)]
+    """The ways to find it differ in what they cost, and in nothing else."""
+    for name, value in WAYS[way].items():
+        monkeypatch.setattr(f"neverforget.storage.text_snapshot.{name}", value)
+    first = 0 if way == "deeper and deeper" else -900
+    documents = [TextDocument(n * 3 + first, text_of(rng, 20)) for n in range(1_000)]
     index.load(documents[:900], 1)
     index.add(documents[900:])
     index.remove([d.id for d in documents[::9]])
@@ -229,6 +239,13 @@ def test_a_filter_finds_all_it_leaves_whatever_its_size(
         expected = [key for key in everything if key in allowed]
         assert found(index, query, 2_000, allowed=list(allowed)) == expected
         assert found(index, query, 10, allowed=list(allowed)) == expected[:10]
+        if first == 0:
+            mask = np.zeros(2_500, bool)
+            mask[[key for key in allowed if key < 2_500]] = True
+            assert found(index, query, 10, allowed=mask) == [k for k in expected if k < 2_500][:10]
+            middle = mask & (np.arange(2_500) >= 1_000) & (np.arange(2_500) < 1_400)
+            inside = [key for key in expected if 1_000 <= key < 1_400]
+            assert found(index, query, 10, allowed=middle) == inside[:10]
         assert set(everything) <= left
     assert found(index, "word59", allowed=[]) == []
 
