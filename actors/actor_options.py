@@ -13,13 +13,28 @@ PARTITION: dict[str, Any] = {
     "max_task_retries": 0,
     # Owners wait for disks. A reserved CPU would keep two of them from starting on a small machine.
     "num_cpus": 0,
-    # Calls only await the socket loop. Above partition_actor.CALLS_MAX, so that what is too much is
+    # Calls only await the socket loop. Above actor_shell.CALLS_MAX, so that what is too much is
     # refused by name instead of piling up in Ray's queue.
     "max_concurrency": 1200,
 }
 
+# An owner like a partition's: it has a log on this node's disk, and searches in threads of its own.
+LONGTERM: dict[str, Any] = {**PARTITION}
 
-def partition_name(store_id: str, place: str, partition: int) -> str:
+EMBEDDER: dict[str, Any] = {
+    # It has nothing to lose: the next one reads the model again and goes on.
+    "max_restarts": -1,
+    # Who asked asks again, or another member.
+    "max_task_retries": 0,
+    # One native thread, at a lower priority (embedder_actor.NICE). With a CPU reserved, a store on
+    # a machine of two would have none left for the application's own tasks.
+    "num_cpus": 0,
+    # Texts come over the socket; calls only describe and stop it.
+    "max_concurrency": 1200,
+}
+
+
+def owner_name(store_id: str, place: str, owner: str) -> str:
     """Carries the store's id and place: two stores on one cluster never meet, nor do a store and
-    its copy."""
-    return f"{store_id}-{place}-p{partition}"
+    its copy. ``owner``: "p0", "lt0", "e0", as in the names of sockets."""
+    return f"{store_id}-{place}-{owner}"

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 
 from neverforget.actors.embedder_checked import CheckedEmbedder, Embedded
 from neverforget.actors.embedder_line import Answer, Job
+from neverforget.actors.embedder_spec import EmbedderSpec
 from neverforget.actors.embedding import DESCRIBE_S, EmbedderLines, late
 from neverforget.actors.longterm_messages import (
     DescribeEmbedder,
@@ -30,19 +31,12 @@ from neverforget.actors.messages import (
     Welcome,
 )
 from neverforget.actors.messages import DoneReply as Done
-from neverforget.actors.owner_spec import OwnerSpec
 from neverforget.actors.ports import Pending, failure
 from neverforget.storage.clock import Clock, SystemClock
 from neverforget.storage.errors import InvalidArgument, NeverforgetError
 
 _SWEEP_MIN = 64
 EMBEDDER = -3  # the place of the first member; the next one's is one less
-
-
-class EmbedderSpec(OwnerSpec, frozen=True, kw_only=True):
-    """``directory`` is "": it has none. ``member``: 0, 1, …"""
-
-    member: int = 0
 
 
 class EmbedderService:

@@ -14,7 +14,7 @@ from neverforget.actors.actor_options import NAMESPACE
 from neverforget.storage.errors import Unavailable
 
 
-class PartitionHandle:
+class OwnerHandle:
     """One owner. Pickles; works in any process that is connected to the same Ray."""
 
     def __init__(self, name: str, actor: Any = None) -> None:
@@ -22,7 +22,7 @@ class PartitionHandle:
         self._actor = actor
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return PartitionHandle, (self.name,)
+        return OwnerHandle, (self.name,)
 
     def call(self, frame: bytes, timeout_s: float) -> bytes:
         """Ask and wait. Unavailable (outcome unknown) when no answer came."""
@@ -81,7 +81,14 @@ class PartitionHandle:
         return self._actor
 
 
-def stop_all(handles: Sequence[PartitionHandle], timeout_s: float) -> list[str]:
+def end_all(handles: Sequence[OwnerHandle]) -> None:
+    """End owners for good, as they are: what they acknowledged is recovered by the next ones."""
+    for handle in handles:
+        with contextlib.suppress(Unavailable, RayError, ValueError):
+            ray.kill(handle.actor, no_restart=True)
+
+
+def stop_all(handles: Sequence[OwnerHandle], timeout_s: float) -> list[str]:
     """Have owners drain, seal and end, all at once and for good. The names of those that did not
     end in order: what they acknowledged is recovered by the next one. Needs no thread: it may be
     called while the interpreter ends."""
@@ -97,7 +104,5 @@ def stop_all(handles: Sequence[PartitionHandle], timeout_s: float) -> list[str]:
         with contextlib.suppress(RayError):
             ray.get(call, timeout=0)
             disorderly.discard(name)
-    for handle in handles:
-        with contextlib.suppress(Unavailable, RayError, ValueError):
-            ray.kill(handle.actor, no_restart=True)
+    end_all(handles)
     return sorted(disorderly)

@@ -3,19 +3,33 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from neverforget.actors.actor_options import NAMESPACE, PARTITION
-from neverforget.actors.handles import PartitionHandle
+from neverforget.actors.actor_options import EMBEDDER, LONGTERM, NAMESPACE, PARTITION
+from neverforget.actors.embedder_actor import EmbedderActor, Make
+from neverforget.actors.embedder_spec import EmbedderSpec
+from neverforget.actors.handles import OwnerHandle
+from neverforget.actors.longterm_actor import LongTermActor
+from neverforget.actors.longterm_spec import LongTermSpec
+from neverforget.actors.owner_spec import PartitionSpec
 from neverforget.actors.partition_actor import PartitionActor
-from neverforget.actors.region_life import PartitionSpec
 from neverforget.storage.errors import Unavailable
 
 # Ray frees the name of an actor that was told to end a moment later.
 _NAME_FREE_S = 10.0
+
+
+class Node(NamedTuple):
+    """Where actors run: the node that has the store's disk. ``environment``: variables that their
+    processes need; {} lets Ray take a worker that stands ready.
+    """
+
+    id: str
+    environment: dict[str, str]
 
 
 def made_remote(cls: type[Any], **options: Any) -> Any:
@@ -25,28 +39,47 @@ def made_remote(cls: type[Any], **options: Any) -> Any:
     return remote_class.options(**options)
 
 
-def spawn_partition(
-    spec: PartitionSpec, *, node_id: str, environment: dict[str, str]
-) -> PartitionHandle:
-    """Start the owner of a region on the node that has its disk. It ends with this process.
+def spawn_partition(spec: PartitionSpec, node: Node) -> OwnerHandle:
+    """Start the owner of a region. It ends with this process."""
+    return _spawn(PartitionActor, PARTITION, spec.name, node, spec)
 
-    ``environment``: variables its process needs; {} lets Ray take a worker that stands ready.
-    """
-    name = spec.name
+
+def spawn_longterm(spec: LongTermSpec, embedders: Sequence[str], node: Node) -> OwnerHandle:
+    """The same for the long-term store; ``embedders``: the sockets of the pool."""
+    return _spawn(LongTermActor, LONGTERM, spec.name, node, spec, tuple(embedders))
+
+
+def spawn_embedder(
+    spec: EmbedderSpec, make: Make, objects: Mapping[str, bytes], node: Node
+) -> OwnerHandle:
+    """A member of the embedder pool; ``objects``: as ``pickled`` makes them, by name."""
+    return _spawn(EmbedderActor, EMBEDDER, spec.name, node, spec, make, dict(objects))
+
+
+def pickled(embedder: Any) -> bytes:
+    """As Ray would: a class that stands in a script or notebook travels with it."""
+    dumped: bytes = ray.cloudpickle.dumps(embedder)
+    return dumped
+
+
+def _spawn(
+    cls: type[Any], fixed: dict[str, Any], name: str, node: Node, *arguments: Any
+) -> OwnerHandle:
     options: dict[str, Any] = {
-        **PARTITION,
+        **fixed,
         "name": name,
         "namespace": NAMESPACE,
-        # Hard: the log is on this node's disk. Another node would find an empty directory.
-        "scheduling_strategy": NodeAffinitySchedulingStrategy(node_id, soft=False),
+        # Hard: the log is on this node's disk, and sockets do not reach further. Another node would
+        # find an empty directory.
+        "scheduling_strategy": NodeAffinitySchedulingStrategy(node.id, soft=False),
     }
-    if environment:
-        options["runtime_env"] = {"env_vars": environment}
-    remote_class = made_remote(PartitionActor, **options)
+    if node.environment:
+        options["runtime_env"] = {"env_vars": node.environment}
+    remote_class = made_remote(cls, **options)
     give_up_at = time.monotonic() + _NAME_FREE_S
     while True:
         try:
-            return PartitionHandle(name, remote_class.remote(spec))
+            return OwnerHandle(name, remote_class.remote(*arguments))
         except ValueError as error:
             if time.monotonic() > give_up_at:
                 raise Unavailable(

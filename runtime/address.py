@@ -25,6 +25,7 @@ class StoreAddress(Struct, frozen=True):
     store_id: str
     scope: Scope
     actors: tuple[str, ...] = ()
+    longterm_actor: str = ""
     hosted: dict[str, Any] = {}
 
     @classmethod
@@ -37,9 +38,9 @@ class StoreAddress(Struct, frozen=True):
                 "addresses"
             )
         found = engine.reach
-        return cls(
-            str(engine.path), engine.store_id, scope, found.actors(), host_settings(found.config)
-        )
+        actors, longterm = found.actors()
+        hosted = host_settings(found.config)
+        return cls(str(engine.path), engine.store_id, scope, actors, longterm, hosted)
 
     def attach(self) -> tuple[Lease, Scope, Config]:
         """What a handle is made of, in this process."""
@@ -50,6 +51,7 @@ class StoreAddress(Struct, frozen=True):
             store_id=self.store_id,
             asked=client,
             actors=self.actors,
+            longterm_actor=self.longterm_actor,
             hosted=self.hosted,
         )
         held, config = lease(Path(self.path), wanted)

@@ -22,8 +22,7 @@ from neverforget.actors.messages import (
 )
 from neverforget.runtime.channel import Addresses, closed
 from neverforget.runtime.connection import ConnectionLost, check_welcome
-from neverforget.runtime.endpoint import Endpoint
-from neverforget.runtime.operation import HOST, Operation, T
+from neverforget.runtime.operation import Operation, T
 from neverforget.runtime.retrying import Retrying, error_of
 from neverforget.storage.errors import InvalidArgument, NeverforgetError, Unavailable
 
@@ -217,7 +216,7 @@ class AsyncSocketChannel:
             known = self._conversations.get(partition)
             if known is not None and known.lost is None:
                 return known  # another task was faster
-            path = _address(self._addresses.endpoint, partition)
+            path = self._addresses.endpoint.socket_of(partition)
             try:
                 made = await self._greet(path, partition, deadline)
             except OSError as error:
@@ -252,10 +251,6 @@ class AsyncSocketChannel:
         for conversation in self._conversations.values():
             conversation.close()
         self._conversations.clear()
-
-
-def _address(endpoint: Endpoint, partition: int) -> str:
-    return endpoint.control if partition == HOST else endpoint.sockets[partition]
 
 
 async def _pause(pause_s: float) -> None:

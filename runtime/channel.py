@@ -14,7 +14,7 @@ from typing import Protocol
 from neverforget.actors.messages import AnyReply, Failure, Request, Wait
 from neverforget.runtime.connection import Connection, ConnectionLost, close_all
 from neverforget.runtime.endpoint import Endpoint
-from neverforget.runtime.operation import HOST, Operation, T
+from neverforget.runtime.operation import Operation, T
 from neverforget.runtime.retrying import Retrying
 from neverforget.storage.errors import NeverforgetError, StoreClosed, Unavailable
 
@@ -22,6 +22,8 @@ IDLE_MAX = 8  # connections kept open to one owner; more are opened when needed 
 
 
 class Channel(Protocol):
+    """``partition``: its number, or one of ``places.py``."""
+
     def call(self, partition: int, request: Request, deadline: float) -> AnyReply:
         """The owner's reply, never a Failure: those are raised. Asks again under the same request
         id until ``deadline`` (monotonic), then raises Unavailable. Any thread may call.
@@ -162,7 +164,7 @@ class SocketChannel:
             raise ConnectionLost(f"no owner at {path}: {error}", sent=False) from error
 
     def _look_up(self, endpoint: Endpoint, partition: int) -> str:
-        path = endpoint.control if partition == HOST else endpoint.sockets[partition]
+        path = endpoint.socket_of(partition)
         with self._lock:
             if self._sockets.get(partition) != path:
                 self._sockets[partition] = path

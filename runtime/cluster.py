@@ -15,7 +15,7 @@ import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +25,20 @@ from ray.exceptions import GetTimeoutError, RayActorError
 from ray.util.client import ray as ray_client
 
 from neverforget.actors.actor_options import NAMESPACE
-from neverforget.actors.handles import PartitionHandle, stop_all
+from neverforget.actors.embedder_spec import EmbedderSpec
+from neverforget.actors.handles import OwnerHandle, end_all, stop_all
+from neverforget.actors.longterm_spec import LongTermSpec
+from neverforget.actors.owner_spec import PartitionSpec
 from neverforget.actors.process_end import pid_exists
-from neverforget.actors.region_life import PartitionSpec
-from neverforget.actors.spawn import made_remote, spawn_partition
+from neverforget.actors.spawn import (
+    Node,
+    made_remote,
+    pickled,
+    spawn_embedder,
+    spawn_longterm,
+    spawn_partition,
+)
+from neverforget.runtime import embedders
 from neverforget.runtime.endpoint import checked_folder
 from neverforget.runtime.process_environment import python_path
 from neverforget.storage.errors import Unavailable
@@ -50,7 +60,7 @@ class Cluster:
         self._job: str = context.get_job_id()
         self.namespace = NAMESPACE
         self._private_folder = private_folder
-        self._environment = environment
+        self._node = Node(self.node_id, environment)
 
     @classmethod
     def start(cls, store_id: str, owners: int) -> Cluster:
@@ -83,12 +93,24 @@ class Cluster:
         assert ray.is_initialized()
         return cls(private_folder=None, environment={"PYTHONPATH": python_path()})
 
-    def spawn(self, spec: PartitionSpec) -> PartitionHandle:
-        return spawn_partition(spec, node_id=self.node_id, environment=self._environment)
+    def spawn(self, spec: PartitionSpec) -> OwnerHandle:
+        return spawn_partition(spec, self._node)
 
-    def stop(self, owners: Sequence[PartitionHandle]) -> list[str]:
+    def spawn_longterm(self, spec: LongTermSpec, embedder_sockets: Sequence[str]) -> OwnerHandle:
+        return spawn_longterm(spec, embedder_sockets, self._node)
+
+    def spawn_embedder(self, spec: EmbedderSpec, objects: Mapping[str, Any]) -> OwnerHandle:
+        """``objects``: embedders that this process was given, by the names of their settings."""
+        sent = {name: pickled(embedder) for name, embedder in objects.items()}
+        return spawn_embedder(spec, embedders.made, sent, self._node)
+
+    def stop(self, owners: Sequence[OwnerHandle]) -> list[str]:
         """End them in order. The names of those that did not."""
         return stop_all(owners, _OWNER_STOP_S)
+
+    def end(self, owners: Sequence[OwnerHandle]) -> None:
+        """End them at once, whatever they do."""
+        end_all(owners)
 
     def actors(self, cls: type[Any], arguments: Sequence[tuple[Any, ...]]) -> ActorGroup:
         """One actor of the plain class ``cls`` for each of ``arguments``, ended by ``close``."""

@@ -11,20 +11,45 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import msgspec
 
-from neverforget.storage.errors import InvalidArgument
+from neverforget.runtime import embedders
+from neverforget.runtime.embedder_names import MINILM
+from neverforget.runtime.setting_checks import (
+    SYNC_LEVELS,
+    SyncLevel,
+    check_embedder,
+    check_seconds,
+    check_sync,
+    check_weight,
+    check_zone,
+    not_yet,
+    one_of,
+    whole,
+)
+from neverforget.storage.embedder_file import read_embedder
+from neverforget.storage.errors import (
+    Corrupt,
+    EmbedderMismatch,
+    InvalidArgument,
+    NotFound,
+    UnsupportedFormat,
+)
+from neverforget.storage.filesystem import LocalFileSystem
+
+if TYPE_CHECKING:
+    from neverforget.actors.embedder_contract import Embedder
+
+__all__ = ["SYNC_LEVELS", "SyncLevel", "check_seconds", "not_yet"]  # of the checks
 
 STORE_TOML = "store.toml"
+LONGTERM_FOLDER = "longterm"  # in it, by number, the directories of its owners
 MIB = 1024 * 1024
-SyncLevel = Literal["disk", "process"]
-SYNC_LEVELS: tuple[SyncLevel, ...] = ("disk", "process")
 TOKENIZERS = ("estimate", "o200k_base")
 NAME_DIGESTS = ("blake2b-64",)
 
@@ -37,12 +62,24 @@ class Config:
         partitions: how many owners share the sessions, each with a log of its own. 1 to 256.
         name_digest: how a session's name becomes its 64-bit id: "blake2b-64".
         tokenizer: how turns without a ``token_count`` are counted: "estimate" or "o200k_base".
+        embedder: what memories are compared by: "minilm" (a model on this machine), "none" (they
+            are found by their words only), "openai:MODEL@https://host/v1", or an object with
+            model_id, dimension and embed(texts). An object lives with the process that hosts the
+            store and is named "object:MODEL_ID" elsewhere; a host that was not given it finds by
+            words. Another one than the store's raises EmbedderMismatch; ``reindex`` changes it.
     Host (one value for all who use the store; the next host takes them from ``store.toml``):
         segment_bytes: size that log segments grow to.
         batch_bytes_max: largest batch of records that one append may write.
         reply_bytes_max: where a reply is cut; a page may then be shorter than its limit.
         requests_queued_max: requests that may wait at one owner before it answers ``Overloaded``.
         sync_interval_ms: longest time that turns appended with ``sync="process"`` stay unsynced.
+        embedder_processes: how many processes embed. Each one holds the model. 1 to 32.
+        timezone: that in which "yesterday" and other time frames are meant, as "Europe/Berlin".
+        recall_text, recall_context, recall_vector: what words, the words around, and meaning count
+            for in a hybrid recall; measured on conversations. recall_speaker: what is added where
+            the one person whom the query names was speaking.
+        recall_candidates: how many memories each of these searches contributes.
+        recall_rrf_k: how little the first ranks stand out under ``fusion="rrf"``.
     Client (each handle has its own):
         sync: what ``append`` waits for: "disk" (survives a power loss) or "process" (survives the
             death of any process, not of the machine).
@@ -52,11 +89,20 @@ class Config:
     partitions: int = 2
     name_digest: str = "blake2b-64"
     tokenizer: str = "estimate"
+    embedder: str | Embedder = MINILM
     segment_bytes: int = 64 * MIB
     batch_bytes_max: int = 64 * MIB
     reply_bytes_max: int = 4 * MIB
     requests_queued_max: int = 4096
     sync_interval_ms: int = 1000
+    embedder_processes: int = 1
+    timezone: str = "UTC"
+    recall_text: float = 0.2
+    recall_context: float = 0.2
+    recall_vector: float = 0.6
+    recall_speaker: float = 0.15
+    recall_candidates: int = 100
+    recall_rrf_k: int = 60
     sync: SyncLevel = "disk"
     deadline_s: float = 30.0
 
@@ -83,6 +129,17 @@ class Config:
         return made
 
     @property
+    def embedder_name(self) -> str:
+        """What a store keeps of ``embedder``."""
+        return _name(self.embedder)
+
+    @property
+    def embedder_objects(self) -> dict[str, Embedder]:
+        """The embedder by its name, where it is an object."""
+        embedder = self.embedder
+        return {} if isinstance(embedder, str) else {_name(embedder): embedder}
+
+    @property
     def named(self) -> dict[str, Any]:
         """The settings that were given by argument, with their values."""
         return {n: getattr(self, n) for n, source in self.sources.items() if source == "argument"}
@@ -90,11 +147,12 @@ class Config:
     def replaced(self, **values: Any) -> Config:
         """A copy with other values, their source "argument"."""
         sources = {**self.sources, **dict.fromkeys(values, "argument")}
-        return Config(**{**self.as_dict(), **values}).with_sources(sources)
+        held = {name: getattr(self, name) for name in SETTINGS}
+        return Config(**{**held, **values}).with_sources(sources)
 
     def as_dict(self) -> dict[str, Any]:
-        """Every setting and its value, in the order of the class."""
-        return {name: getattr(self, name) for name in SETTINGS}
+        """Every setting and its value, in the order of the class; an embedder by its name."""
+        return {name: _plain(getattr(self, name), name) for name in SETTINGS}
 
 
 class Settings(TypedDict, total=False):
@@ -103,70 +161,47 @@ class Settings(TypedDict, total=False):
     partitions: int
     name_digest: str
     tokenizer: str
+    embedder: str | Embedder
     segment_bytes: int
     batch_bytes_max: int
     reply_bytes_max: int
     requests_queued_max: int
     sync_interval_ms: int
+    embedder_processes: int
+    timezone: str
+    recall_text: float
+    recall_context: float
+    recall_vector: float
+    recall_speaker: float
+    recall_candidates: int
+    recall_rrf_k: int
     sync: SyncLevel
     deadline_s: float
 
 
-def _whole(low: int, high: int) -> Callable[[str, object], None]:
-    def check(name: str, value: object) -> None:
-        if type(value) is not int or not low <= value <= high:
-            raise InvalidArgument(
-                f"{name} must be a whole number from {low:,} to {high:,}, not {value!r}"
-            )
-
-    return check
-
-
-def _one_of(choices: tuple[str, ...]) -> Callable[[str, object], None]:
-    def check(name: str, value: object) -> None:
-        if value not in choices:
-            raise InvalidArgument(
-                f"{name} must be {' or '.join(map(repr, choices))}, not {value!r}"
-            )
-
-    return check
-
-
-def _sync(name: str, value: object) -> None:
-    if value not in SYNC_LEVELS:
-        raise InvalidArgument(
-            f"{name} must be {' or '.join(map(repr, SYNC_LEVELS))}, not {value!r}{not_yet(value)}"
-        )
-
-
-def not_yet(sync: object) -> str:
-    """What to add about a level that is described, and that this version has not."""
-    if sync != "replica":
-        return ""
-    return ' ("replica" needs a store on a cluster, which this version does not have yet)'
-
-
-def check_seconds(name: str, value: object) -> None:
-    """A number of seconds above zero."""
-    real = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not real or math.isnan(value) or value <= 0:  # type: ignore[operator,arg-type]
-        raise InvalidArgument(f"{name} must be a number of seconds above 0, not {value!r}")
-
-
 CHECKS: dict[str, Callable[[str, object], None]] = {
-    "partitions": _whole(1, 256),
-    "name_digest": _one_of(NAME_DIGESTS),
-    "tokenizer": _one_of(TOKENIZERS),
-    "segment_bytes": _whole(4096, 1 << 31),
-    "batch_bytes_max": _whole(4096, 64 * MIB),
-    "reply_bytes_max": _whole(4096, 64 * MIB),
-    "requests_queued_max": _whole(1, 1 << 20),
-    "sync_interval_ms": _whole(1, 60_000),
-    "sync": _sync,
+    "partitions": whole(1, 256),
+    "name_digest": one_of(NAME_DIGESTS),
+    "tokenizer": one_of(TOKENIZERS),
+    "embedder": check_embedder,
+    "segment_bytes": whole(4096, 1 << 31),
+    "batch_bytes_max": whole(4096, 64 * MIB),
+    "reply_bytes_max": whole(4096, 64 * MIB),
+    "requests_queued_max": whole(1, 1 << 20),
+    "sync_interval_ms": whole(1, 60_000),
+    "embedder_processes": whole(1, 32),
+    "timezone": check_zone,
+    "recall_text": check_weight,
+    "recall_context": check_weight,
+    "recall_vector": check_weight,
+    "recall_speaker": check_weight,
+    "recall_candidates": whole(1, 10_000),
+    "recall_rrf_k": whole(1, 10_000),
+    "sync": check_sync,
     "deadline_s": check_seconds,
 }
 SETTINGS = tuple(CHECKS)
-FIXED = frozenset({"partitions", "name_digest", "tokenizer"})
+FIXED = frozenset({"partitions", "name_digest", "tokenizer", "embedder"})
 CLIENT = frozenset({"sync", "deadline_s"})
 HOST = frozenset(SETTINGS) - FIXED - CLIENT
 assert tuple(f.name for f in dataclasses.fields(Config)) == SETTINGS
@@ -192,9 +227,11 @@ def effective(asked: Config, stored: Mapping[str, Any]) -> Config:
     the stored one raises InvalidArgument.
     """
     values, sources = dict(stored), dict.fromkeys(stored, STORE_TOML)
+    if "embedder" in stored:
+        sources["embedder"] = "store"
     for name, value in asked.named.items():
-        if name in FIXED and name in stored and stored[name] != value:
-            raise _is_fixed(name, stored[name], value)
+        if name in FIXED and name in stored and stored[name] != _plain(value, name):
+            raise _is_fixed(name, stored[name], _plain(value, name))
         values[name], sources[name] = value, "argument"
     return Config(**values).with_sources(sources)
 
@@ -214,18 +251,34 @@ def attached(asked: Config, hosted: Mapping[str, Any], stored: Mapping[str, Any]
                 values[name], sources[name] = stored[name], STORE_TOML
         elif name in hosted:
             values[name], sources[name] = hosted[name], "host"
-            if name in asked.named and asked.named[name] != hosted[name]:
+            if name == "embedder" and name in stored:  # reindex may have changed it since
+                values[name], sources[name] = stored[name], "store"
+            wanted = _plain(asked.named.get(name, values[name]), name)
+            if wanted != values[name]:
                 if name in FIXED:
-                    raise _is_fixed(name, hosted[name], asked.named[name])
+                    raise _is_fixed(name, values[name], wanted)
                 raise InvalidArgument(
                     f"{name} is {hosted[name]!r} at the host of this store and cannot be "
-                    f"{asked.named[name]!r} here; leave it out, or change {STORE_TOML} and start "
-                    "the host again"
+                    f"{wanted!r} here; leave it out, or change {STORE_TOML} and start the host "
+                    "again"
                 )
     return Config(**values).with_sources(sources)
 
 
-def _is_fixed(name: str, stored: object, asked: object) -> InvalidArgument:
+def _name(embedder: str | Embedder) -> str:
+    return embedder if isinstance(embedder, str) else embedders.stored_name(embedder)
+
+
+def _plain(value: Any, name: str) -> Any:
+    return _name(value) if name == "embedder" else value
+
+
+def _is_fixed(name: str, stored: object, asked: object) -> InvalidArgument | EmbedderMismatch:
+    if name == "embedder":
+        return EmbedderMismatch(
+            f"this store has the embedder {stored!r}, not {asked!r}; leave it out, or change it "
+            "with reindex(embedder=...)"
+        )
     return InvalidArgument(
         f"{name} was fixed as {stored!r} when this store was created and cannot become {asked!r}; "
         "leave it out, or make another store and import into it"
@@ -234,12 +287,27 @@ def _is_fixed(name: str, stored: object, asked: object) -> InvalidArgument:
 
 def host_settings(config: Config) -> dict[str, Any]:
     """The fixed and host settings, as ENDPOINT publishes them to those who attach."""
-    return {name: getattr(config, name) for name in SETTINGS if name not in CLIENT}
+    return {name: value for name, value in config.as_dict().items() if name not in CLIENT}
 
 
 def read_stored(path: Path) -> dict[str, Any]:
-    """What ``<path>/store.toml`` sets; {} where there is none. Raises InvalidArgument."""
-    file = path / STORE_TOML
+    """What ``<path>/store.toml`` sets, and the embedder that the store has; {} where there is
+    neither. Raises InvalidArgument.
+    """
+    found = _read_toml(path / STORE_TOML)
+    try:
+        held = read_embedder(LocalFileSystem(), longterm_directory(path))
+    except (NotFound, Corrupt, UnsupportedFormat, OSError):
+        return found  # the owner of the memories says what is wrong; conversations go on
+    return {**found, "embedder": held.name}
+
+
+def longterm_directory(path: Path) -> Path:
+    """Of the store at ``path``: where its memories are."""
+    return path / LONGTERM_FOLDER / "0"
+
+
+def _read_toml(file: Path) -> dict[str, Any]:
     try:
         text = file.read_bytes()
     except FileNotFoundError:
@@ -280,6 +348,8 @@ def store_toml(config: Config) -> bytes:
     for table, names in (("fixed", FIXED), ("host", HOST), ("client", CLIENT)):
         lines += ["", f"[{table}]"]
         for name in SETTINGS:
+            if name == "embedder":
+                continue  # reindex changes it: it stands in a file with what it has made
             chosen = names is FIXED or (names is HOST and config.sources[name] != "default")
             if name in names and chosen:
                 lines.append(f"{name} = {_toml(getattr(config, name))}")

@@ -11,7 +11,7 @@ import pickle
 from typing import TYPE_CHECKING, Any
 
 from neverforget.runtime.embedder_names import MINILM, NONE, check_name
-from neverforget.storage.errors import EmbedderMismatch, InvalidArgument
+from neverforget.storage.errors import EmbedderMismatch, InvalidArgument, NotFound
 
 if TYPE_CHECKING:
     from neverforget.actors.embedder_checked import CheckedEmbedder
@@ -47,8 +47,14 @@ def stored_name(embedder: str | Embedder) -> str:
 def made(embedder: str | Embedder) -> CheckedEmbedder | None:
     """The embedder that is meant, held to its contract; None for "none".
 
-    Reads no model and asks no endpoint yet. Raises InvalidArgument for what is no embedder.
+    Reads no model and asks no endpoint yet. Raises InvalidArgument for what is no embedder, and
+    NotFound for the name of an object: that has to be passed itself.
     """
+    if isinstance(embedder, str) and embedder.startswith(OBJECT):
+        raise NotFound(
+            f"this store has the embedder {embedder!r}, and its host was not given that object; "
+            "pass embedder=... where the store is hosted, or change it with reindex"
+        )
     check(embedder)
     if embedder == NONE:
         return None

@@ -23,9 +23,10 @@ from typing import Any, Literal
 import msgspec
 
 from neverforget.actors.listener import FRESH_SUFFIX
+from neverforget.runtime.places import EMBEDDER, HOST, LONGTERM
 from neverforget.storage.atomic_file import read_checked, write_checked
 from neverforget.storage.directory_lock import ProcessId, boot_id, is_alive
-from neverforget.storage.errors import Corrupt, NotFound, UnsupportedFormat
+from neverforget.storage.errors import Corrupt, NotFound, Unavailable, UnsupportedFormat
 from neverforget.storage.filesystem import FileSystem, LocalFileSystem
 
 ENDPOINT_FILE = "ENDPOINT"
@@ -38,8 +39,10 @@ Kind = Literal["serve", "application", "inline"]
 
 class Endpoint(msgspec.Struct, frozen=True):
     """``kind`` "inline": the store is open inside that process and nobody can attach. ``sockets``
-    and ``actors`` (names in Ray) are in the order of the partitions; ``settings`` are the fixed
-    and host settings in force. ``started_at``: microseconds UTC."""
+    and ``actors`` (names in Ray) are in the order of the partitions; ``longterm`` is the socket of
+    the long-term owner and ``longterm_actor`` its name, ``embedders`` are the sockets of the pool:
+    these may still be coming up. ``settings`` are the fixed and host settings in force.
+    ``started_at``: microseconds UTC."""
 
     store_id: str
     kind: Kind
@@ -50,6 +53,9 @@ class Endpoint(msgspec.Struct, frozen=True):
     control: str = ""
     sockets: tuple[str, ...] = ()
     actors: tuple[str, ...] = ()
+    longterm: str = ""
+    longterm_actor: str = ""
+    embedders: tuple[str, ...] = ()
     ray_address: str | None = None
     ray_namespace: str | None = None
     settings: dict[str, Any] = {}
@@ -58,6 +64,26 @@ class Endpoint(msgspec.Struct, frozen=True):
     @property
     def pid(self) -> int:
         return self.process.pid
+
+    def socket_of(self, place: int) -> str:
+        """The socket of a partition, of the host, the long-term owner or an embedder; see
+        ``operation.py`` for their places. Unavailable where this host has none."""
+        if place == HOST:
+            found = self.control
+        elif place == LONGTERM:
+            found = self.longterm
+        else:
+            sockets, number = self.sockets, place
+            if place <= EMBEDDER:
+                sockets, number = self.embedders, EMBEDDER - place
+            found = sockets[number] if number < len(sockets) else ""
+        if not found:
+            raise Unavailable(
+                f"the host of this store (process {self.pid}) has no owner {place}; end it, and "
+                "let the version of neverforget that asks bring up the next one",
+                outcome="not_applied",
+            )
+        return found
 
     @property
     def alive(self) -> bool:

@@ -1,7 +1,9 @@
 """The host of a store: holds its LOCK, keeps its owners running, publishes where they are.
 
-Order of coming up: LOCK, identity (or creation), Ray, owners, control socket, ENDPOINT. Order of
-going: ENDPOINT removed, watchdog, owners (drained, sealed, stopped), control socket, LOCK, Ray.
+Order of coming up: LOCK, identity (or creation), Ray, partitions, control socket, ENDPOINT, the
+owner of the long-term store, its embedders. Conversations wait for none of the last two: their
+sockets are named in ENDPOINT, and who asks there waits until somebody answers. Order of going:
+ENDPOINT removed, watchdog, owners (drained, sealed, stopped), embedders, control socket, LOCK, Ray.
 Nothing that was acknowledged depends on the second list ever running.
 """
 
@@ -16,31 +18,33 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from neverforget.actors.actor_options import partition_name
-from neverforget.actors.region_life import PartitionSpec
+from neverforget.actors.owner_spec import OwnerSpec
 from neverforget.actors.server import SocketServer
+from neverforget.runtime import embedders
 from neverforget.runtime.config import Config, host_settings
 from neverforget.runtime.control import HostService
 from neverforget.runtime.endpoint import (
     HOST_SOCKET,
     Endpoint,
     leave_socket_folder,
-    place_digest,
     remove_endpoint,
     socket_folder,
     write_endpoint,
 )
+from neverforget.runtime.owner_specs import OwnerSpecs
 from neverforget.runtime.process_environment import prepare_for_ray
 from neverforget.runtime.start_report import StartReport
 from neverforget.runtime.store_directory import StoreDirectory, make_directory, prepare
 from neverforget.runtime.store_path import real_path, typed_errors
 from neverforget.runtime.watchdog import HealthOptions, Owner, Watchdog
 from neverforget.storage.directory_lock import DirectoryLock, boot_id, this_process
+from neverforget.storage.errors import NeverforgetError
 from neverforget.storage.filesystem import LocalFileSystem
 
 if TYPE_CHECKING:
+    from neverforget.actors.handles import OwnerHandle
     from neverforget.runtime.cluster import Cluster
 
 log = logging.getLogger(__name__)
@@ -70,17 +74,17 @@ class Host:
         self._closed = False
         self._server: SocketServer | None = None
         self._folder = socket_folder(store.path, store.store_id)
-        self._place = place_digest(store.path, store.store_id)[:8]
-        owners = [
-            Owner(spec, cluster.spawn(spec))
-            for spec in (self._spec(n) for n in range(store.config.partitions))
-        ]
+        self._specs = OwnerSpecs(store, self._process, self._folder)
+        self._objects = dict(store.config.embedder_objects)
+        self._partitions = [self._owner(n) for n in range(store.config.partitions)]
+        self._embedders: list[Owner] = []
+        owners = list(self._partitions)
         self._watchdog = Watchdog(owners, cluster, self._on_end, health, self._lost_store)
         self._service = HostService(
             store.store_id,
             role=lock.holder.role,
             ray_address=cluster.address,
-            owners=lambda: [owner.view() for owner in owners],
+            owners=lambda: [owner.view() for owner in list(owners)],
             linger_s=linger_s,
             on_idle=lambda: self._on_end(None),
         )
@@ -136,8 +140,7 @@ class Host:
             self._watchdog.stop()
             # Without its Ray there is nobody to tell, and asking would make Ray start a new one.
             if self._cluster.lost() is None:
-                for name in self._cluster.stop([o.handle for o in self._watchdog.owners]):
-                    log.warning("%s did not end in order; it will be recovered", name)
+                self._end_owners()
             if self._server is not None:
                 self._server.stop()
             leave_socket_folder(self.store.path, self._folder)
@@ -153,8 +156,28 @@ class Host:
         why = self._lock.displaced()
         return why and f"{why}; turns acknowledged since then may be lost with it"
 
+    def lend_embedder(self, embedder: Any) -> str:
+        """Have the pool embed with this object, too; the name of its setting. Calls under way are
+        asked again."""
+        name = embedders.stored_name(embedder)
+        with self._closing:
+            if not self._closed and name not in self._objects:
+                self._objects[name] = embedder
+                self._cluster.end([owner.handle for owner in self._embedders])
+                for owner in self._embedders:
+                    owner.handle = owner.spawn()
+        return name
+
+    def _end_owners(self) -> None:
+        # One that was never seen has nothing to seal; to tell it would be to wait for its start.
+        known = [o for o in self._watchdog.owners if o.process is not None]
+        self._cluster.end([o.handle for o in self._watchdog.owners if o.process is None])
+        # The long-term owner gives its embedders up by itself: they may go with it.
+        for name in self._cluster.stop([owner.handle for owner in known]):
+            log.warning("%s did not end in order; it will be recovered", name)
+
     def _come_up(self) -> None:
-        for owner in self._watchdog.owners:
+        for owner in self._partitions:
             told = owner.handle.describe(_OWNER_START_S)
             if told["state"] not in ("serving", "recovering"):
                 log.error("%s is %s: %s", owner.handle.name, told["state"], told["reason"])
@@ -171,31 +194,43 @@ class Host:
             node=os.uname().nodename,
             started_at=time.time_ns() // 1000,
             control=str(self._server.path),
-            sockets=tuple(owner.spec.socket for owner in self._watchdog.owners),
-            actors=tuple(owner.handle.name for owner in self._watchdog.owners),
+            sockets=tuple(owner.spec.socket for owner in self._partitions),
+            actors=tuple(owner.handle.name for owner in self._partitions),
+            longterm=self._specs.longterm().socket,
+            longterm_actor=self._specs.longterm().name,
+            embedders=self._specs.embedder_sockets(),
             ray_address=self._cluster.address,
             ray_namespace=self._cluster.namespace,
             settings=host_settings(self.store.config),
         )
         write_endpoint(self.store.path, self.endpoint)
+        self._start_longterm()
         self._watchdog.start()
 
-    def _spec(self, partition: int) -> PartitionSpec:
-        config = self.store.config
-        return PartitionSpec(
-            directory=str(self.store.region(partition)),
-            store_id=self.store.store_id,
-            partition=partition,
-            role="worker",
-            host=self._process,
-            socket=str(self._folder / f"p{partition}.sock"),
-            name=partition_name(self.store.store_id, self._place, partition),
-            segment_bytes=config.segment_bytes,
-            batch_bytes_max=config.batch_bytes_max,
-            reply_bytes_max=config.reply_bytes_max,
-            requests_queued_max=config.requests_queued_max,
-            sync_interval_ms=config.sync_interval_ms,
-        )
+    def _owner(self, partition: int) -> Owner:
+        spec = self._specs.partition(partition)
+        return _watched(spec, lambda: self._cluster.spawn(spec))
+
+    def _start_longterm(self) -> None:
+        """Without waiting for any of it, and without failing: conversations are served already."""
+        longterm = self._specs.longterm()
+        sockets = self._specs.embedder_sockets()
+        try:
+            self._watchdog.owners.append(
+                _watched(longterm, lambda: self._cluster.spawn_longterm(longterm, sockets))
+            )
+            self._embedders += [self._embedder(number) for number in range(len(sockets))]
+            self._watchdog.owners.extend(self._embedders)
+        except NeverforgetError:
+            log.exception("the long-term store cannot be started")
+
+    def _embedder(self, number: int) -> Owner:
+        spec = self._specs.embedder(number)
+        return _watched(spec, lambda: self._cluster.spawn_embedder(spec, self._objects))
+
+
+def _watched(spec: OwnerSpec, spawn: Callable[[], OwnerHandle]) -> Owner:
+    return Owner(spec, spawn(), spawn)
 
 
 def _cluster(store: StoreDirectory, role: Literal["serve", "application"]) -> Cluster:

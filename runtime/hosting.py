@@ -13,7 +13,7 @@ import logging
 import os
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from neverforget.runtime.config import Config
 from neverforget.storage.errors import StoreLocked
@@ -53,6 +53,11 @@ class Hosting:
                     create=create,
                     store_id=store_id,
                 )
+
+    def lend_embedder(self, embedder: Any) -> str | None:
+        """See ``Host.lend_embedder``. None: it is not hosted here now."""
+        with self.lock:
+            return None if self.host is None else self.host.lend_embedder(embedder)
 
     def end(self, why: str | None) -> None:
         """The host's Ray, or its directory, is gone. Handles find, or become, the next host."""

@@ -1,8 +1,11 @@
 """A store inside this process: its owners as plain objects, no Ray, no sockets.
 
 The caller serialises: ``lock`` is held around every ``run``, ``tick`` and ``deadline`` of a
-partition. The directory's LOCK says "application", so nobody will end this process to get at it,
-and ENDPOINT says "inline", so that others learn at once that they cannot attach.
+partition, another one around those of the long-term owner. That is made, with its embedder, when it
+is first asked: a store that holds conversations only loads nothing that searches.
+
+The directory's LOCK says "application", so nobody will end this process to get at it, and ENDPOINT
+says "inline", so that others learn at once that they cannot attach.
 """
 
 from __future__ import annotations
@@ -12,16 +15,23 @@ import os
 import threading
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from neverforget.actors.partition import Partition
-from neverforget.actors.region_life import PartitionSpec
+from neverforget.runtime import embedders
 from neverforget.runtime.config import Config, host_settings
 from neverforget.runtime.endpoint import Endpoint, remove_endpoint, write_endpoint
-from neverforget.runtime.store_directory import StoreDirectory, make_directory, prepare
+from neverforget.runtime.owner_specs import OwnerSpecs
+from neverforget.runtime.store_directory import make_directory, prepare
 from neverforget.storage.clock import Clock
 from neverforget.storage.directory_lock import DirectoryLock, boot_id, this_process
 from neverforget.storage.errors import StoreLocked
 from neverforget.storage.filesystem import FileSystem, LocalFileSystem
+
+if TYPE_CHECKING:
+    from neverforget.actors.embedder_checked import CheckedEmbedder
+    from neverforget.actors.embedding import LocalEmbedding
+    from neverforget.actors.longterm import LongTerm
 
 
 class InlineHost:
@@ -52,6 +62,14 @@ class InlineHost:
     def lock(self) -> threading.RLock:
         return self._engine.lock
 
+    def longterm(self) -> tuple[LongTerm, threading.RLock]:
+        """The long-term owner, made now if nobody has asked for it yet, and its lock."""
+        return self._engine.longterm(), self._engine.longterm_lock
+
+    def lend_embedder(self, embedder: Any) -> str:
+        """Let the store embed with this object, too; the name of its setting."""
+        return self._engine.lend_embedder(embedder)
+
     @property
     def owned_here(self) -> bool:
         """False in a forked child: the store is the parent's."""
@@ -79,29 +97,66 @@ class _Engine:
         self.pid = os.getpid()
         self.handles = 0
         self.lock = threading.RLock()
+        self.longterm_lock = threading.RLock()
         self.partitions: list[Partition] = []
+        self._longterm: LongTerm | None = None
+        self._embedding: LocalEmbedding | None = None
+        self._lent: dict[str, Any] = {}
+        self._seams: tuple[FileSystem | None, Clock | None] = (None, None)
         self._displaced: str | None = None
         make_directory(path, create=create)
         self._lock_file = DirectoryLock.acquire(path, role="application")
         try:
             self.store = prepare(LocalFileSystem(), path, asked, create=create, store_id=store_id)
+            self._specs = OwnerSpecs(self.store)
+            self._lent.update(self.store.config.embedder_objects)
             self._publish()
         except BaseException:
             self._lock_file.release()
             raise
 
     def open(self, fs: FileSystem | None, clock: Clock | None) -> None:
+        self._seams = fs, clock
         for number in range(self.store.config.partitions):
-            partition = Partition(
-                _spec(self.store, number), fs=fs, clock=clock, store_displaced=self._find_displaced
-            )
+            spec = self._specs.partition(number)
+            partition = Partition(spec, fs=fs, clock=clock, store_displaced=self._find_displaced)
             partition.open()
             self.partitions.append(partition)
             # An owner whose host was killed may take a moment to go; a living one does not.
             if isinstance(partition.error, StoreLocked):
                 raise partition.error
 
+    def longterm(self) -> LongTerm:
+        with self.longterm_lock:
+            if self._longterm is None:
+                from neverforget.actors.embedding import LocalEmbedding
+                from neverforget.actors.longterm import LongTerm
+
+                fs, clock = self._seams
+                lent = {name: checked(embedder) for name, embedder in self._lent.items()}
+                self._embedding = LocalEmbedding(embedders.made, lent)
+                self._longterm = LongTerm(
+                    self._specs.longterm(),
+                    self._embedding,
+                    fs=fs,
+                    clock=clock,
+                    store_displaced=self._find_displaced,
+                )
+                self._longterm.start()
+            return self._longterm
+
+    def lend_embedder(self, embedder: Any) -> str:
+        name = embedders.stored_name(embedder)
+        with self.longterm_lock:
+            self._lent[name] = embedder
+            if self._embedding is not None:
+                self._embedding.lend(name, checked(embedder))
+        return name
+
     def close(self) -> None:
+        with self.longterm_lock:
+            if self._longterm is not None:
+                self._longterm.close()
         with self.lock:
             for partition in self.partitions:
                 partition.close()
@@ -116,6 +171,9 @@ class _Engine:
         with self.lock:
             for partition in self.partitions:
                 partition.check_place()
+        with self.longterm_lock:
+            if self._longterm is not None:
+                self._longterm.check_place()
         return True
 
     def _find_displaced(self) -> str | None:
@@ -178,19 +236,11 @@ def _forget(engine: _Engine) -> None:
         del _engines[engine.store.path]
 
 
-def _spec(store: StoreDirectory, partition: int) -> PartitionSpec:
-    config = store.config
-    return PartitionSpec(
-        directory=str(store.region(partition)),
-        store_id=store.store_id,
-        partition=partition,
-        role="application",
-        segment_bytes=config.segment_bytes,
-        batch_bytes_max=config.batch_bytes_max,
-        reply_bytes_max=config.reply_bytes_max,
-        requests_queued_max=config.requests_queued_max,
-        sync_interval_ms=config.sync_interval_ms,
-    )
+def checked(embedder: Any) -> CheckedEmbedder:
+    """An object that is lent to a store, held to its contract."""
+    made = embedders.made(embedder)
+    assert made is not None, "only a name can mean that there is none"
+    return made
 
 
 def _forget_in_child() -> None:

@@ -18,6 +18,7 @@ from typing import Protocol, cast
 from neverforget.actors.messages import AnyReply, AnyRequest, Failure, Request
 from neverforget.actors.ports import Pending
 from neverforget.runtime.channel import closed
+from neverforget.runtime.places import LONGTERM
 from neverforget.runtime.retrying import Retrying
 from neverforget.storage.errors import Unavailable
 
@@ -73,14 +74,16 @@ class _Waiting:
         return self.answer
 
 
-class InlineChannel:
-    """``lock`` is held whenever an owner runs. The ticker thread starts with the first call."""
+class _Turns:
+    """Owners that take turns under one lock, and the thread that does what time makes due in them.
+    ``lock`` is held whenever one of them runs. The thread starts with the first call that leaves
+    something to be done.
+    """
 
     def __init__(self, owners: Sequence[Owner], lock: threading.RLock) -> None:
         self._owners = owners
         self._lock = lock
         self._queues: list[deque[Queued]] = [deque() for _ in owners]
-        self._pid = os.getpid()
         self._closed = False
         self._woken = threading.Event()
         self._due: float | None = None  # when the ticker will look again
@@ -88,24 +91,11 @@ class InlineChannel:
         for owner in owners:
             owner.bind(self._woken.set)
 
-    def call(self, partition: int, request: Request, deadline: float) -> AnyReply:
-        tries = Retrying(request, deadline)
-        while True:
-            waiting = _Waiting(cast("AnyRequest", request))
-            self.turn(partition, waiting)
-            reply = waiting.answer or waiting.wait(deadline)
-            if reply is None:
-                # The owner has taken it: it may wait there until a recovery is over, and be done.
-                raise tries.too_late("no answer within the deadline", sent=True)
-            if not isinstance(reply, Failure):
-                return reply
-            time.sleep(tries.refused(reply))
+    def __len__(self) -> int:
+        return len(self._owners)
 
-    def turn(self, partition: int, waiting: Queued) -> None:
-        """Queue ``waiting`` and have the owner take what is queued, in this thread or another's.
-        When this returns the owner has it."""
-        self._check_process()
-        owner, queue = self._owners[partition], self._queues[partition]
+    def turn(self, number: int, waiting: Queued) -> None:
+        owner, queue = self._owners[number], self._queues[number]
         queue.append(waiting)
         with self._lock:
             if self._closed:
@@ -116,20 +106,16 @@ class InlineChannel:
             if due is not None and (self._due is None or due < self._due):
                 self._due = due
                 self._woken.set()
-                if self._ticker is None:
-                    self._start()
+                self.start()
 
-    def _check_process(self) -> None:
-        if self._pid != os.getpid():
-            raise Unavailable(
-                f"this inline store belongs to process {self._pid}, of which this one is a fork; "
-                "open the store here without inline=True, after its owner has closed it",
-                outcome="not_applied",
-            )
-
-    def _start(self) -> None:
-        self._ticker = threading.Thread(target=self._tick, name="neverforget-ticker", daemon=True)
-        self._ticker.start()
+    def start(self) -> None:
+        """Start the ticker, unless it runs."""
+        with self._lock:
+            if self._ticker is None:
+                self._ticker = threading.Thread(
+                    target=self._tick, name="neverforget-ticker", daemon=True
+                )
+                self._ticker.start()
 
     def _tick(self) -> None:
         while not self._closed:
@@ -153,12 +139,83 @@ class InlineChannel:
             self._woken.clear()
 
     def close(self) -> None:
-        """Stop the ticker. Whoever built the owners closes them afterwards."""
-        if self._pid != os.getpid():
-            return  # the lock and the thread are the parent's
         with self._lock:
             self._closed = True
             ticker = self._ticker
         self._woken.set()
         if ticker is not None and ticker is not threading.current_thread():
             ticker.join()
+
+
+class InlineChannel:
+    """``lock`` is held whenever a partition runs. ``longterm`` gives the long-term owner, which is
+    made when it is first asked; it has a lock and a ticker of its own, so that what takes long
+    there holds no conversation up.
+    """
+
+    def __init__(
+        self,
+        owners: Sequence[Owner],
+        lock: threading.RLock,
+        longterm: Callable[[], tuple[Owner, threading.RLock]] | None = None,
+    ) -> None:
+        self._partitions = _Turns(owners, lock)
+        self._make_longterm = longterm
+        self._longterm: _Turns | None = None
+        self._making = threading.Lock()
+        self._pid = os.getpid()
+        self._closed = False
+
+    def call(self, partition: int, request: Request, deadline: float) -> AnyReply:
+        tries = Retrying(request, deadline)
+        while True:
+            waiting = _Waiting(cast("AnyRequest", request))
+            self.turn(partition, waiting)
+            reply = waiting.answer or waiting.wait(deadline)
+            if reply is None:
+                # The owner has taken it: it may wait there until a recovery is over, and be done.
+                raise tries.too_late("no answer within the deadline", sent=True)
+            if not isinstance(reply, Failure):
+                return reply
+            time.sleep(tries.refused(reply))
+
+    def turn(self, partition: int, waiting: Queued) -> None:
+        """Queue ``waiting`` and have the owner take what is queued, in this thread or another's.
+        When this returns the owner has it."""
+        self._check_process()
+        if partition == LONGTERM and self._make_longterm is not None:
+            (self._longterm or self._begin_longterm()).turn(0, waiting)
+        elif 0 <= partition < len(self._partitions):
+            self._partitions.turn(partition, waiting)
+        else:
+            raise Unavailable(f"an inline store has no owner {partition}", outcome="not_applied")
+
+    def _begin_longterm(self) -> _Turns:
+        assert self._make_longterm is not None
+        with self._making:
+            if self._closed:
+                raise closed()
+            if self._longterm is None:
+                owner, lock = self._make_longterm()
+                self._longterm = _Turns([owner], lock)
+                self._longterm.start()  # its other threads have news without being asked
+            return self._longterm
+
+    def _check_process(self) -> None:
+        if self._pid != os.getpid():
+            raise Unavailable(
+                f"this inline store belongs to process {self._pid}, of which this one is a fork; "
+                "open the store here without inline=True, after its owner has closed it",
+                outcome="not_applied",
+            )
+
+    def close(self) -> None:
+        """Stop the tickers. Whoever built the owners closes them afterwards."""
+        if self._pid != os.getpid():
+            return  # the locks and the threads are the parent's
+        with self._making:
+            self._closed = True
+            longterm = self._longterm
+        if longterm is not None:
+            longterm.close()
+        self._partitions.close()

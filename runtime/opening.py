@@ -20,7 +20,7 @@ import threading
 import time
 import weakref
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from neverforget.actors.greeting import greet
 from neverforget.runtime.config import Config
@@ -126,6 +126,13 @@ class Attachment:
         finally:
             self._lock.release()
 
+    def lend_embedder(self, embedder: Any) -> str:
+        """Where this process hosts the store: let it embed with this object, too."""
+        name = None if self._hosting is None else self._hosting.lend_embedder(embedder)
+        if name is None:
+            raise _object_elsewhere(self.path)
+        return name
+
     def close(self) -> None:
         """Let the host go. Where it runs in this process and this was the last handle, it ends:
         drained, sealed, its actors stopped. Idempotent."""
@@ -178,8 +185,13 @@ class Attachment:
                 self._hosting = hosting_of(self.path)
             self._hosting.ensure(self._config, create=self._create, store_id=self._store_id)
         else:
+            named = self._config.named
+            if self._config.embedder_objects and "embedder" in named:
+                if self._endpoint is None:
+                    raise _object_elsewhere(self.path)
+                named["embedder"] = self._config.embedder_name  # conversations go on without it
             try:
-                start_host(self.path, self._config.named, deadline, create=self._create)
+                start_host(self.path, named, deadline, create=self._create)
             except OSError as error:
                 if isinstance(error, NeverforgetError):
                     raise
@@ -256,6 +268,14 @@ def _no_answer(path: Path, endpoint: Endpoint | None) -> Unavailable:
     return Unavailable(
         f"the host of {path} (process {endpoint.process.pid}) does not answer",
         outcome="not_applied",
+    )
+
+
+def _object_elsewhere(path: Path) -> InvalidArgument:
+    return InvalidArgument(
+        f"an embedder object lives in the process that hosts the store, and {path} is hosted by "
+        "one of its own; call ray.init() first, so that this process hosts it, or pass "
+        "inline=True, or name a model"
     )
 
 

@@ -16,16 +16,16 @@ from typing import Any, NamedTuple, TypeVar
 from neverforget.actors.messages import Request
 from neverforget.runtime import cursors
 from neverforget.runtime.longterm_client import LongTermClient
+from neverforget.runtime.places import EMBEDDER, HOST, LONGTERM
 from neverforget.runtime.routing import partition_of
 from neverforget.runtime.tokenizers import TokenCounter
 from neverforget.runtime.values import Namespace
 from neverforget.storage.clock import Clock
 from neverforget.storage.record import session_scope
 
+__all__ = ["EMBEDDER", "HOST", "LONGTERM"]  # of the places, and what stands below
+
 T = TypeVar("T")
-HOST = -1  # the "partition" that is the host itself
-LONGTERM = -2  # the owner of the long-term memories
-EMBEDDER = -3  # the first of the embedder pool, -4 the second, ...
 _PRODUCER_SEQ_MAX = 0xFFFFFFFF
 
 
@@ -97,6 +97,11 @@ class Context(NamedTuple):
     clock: Clock
     batch_bytes_max: int
     longterm: LongTermClient
+
+    @property
+    def owners(self) -> tuple[int, ...]:
+        """Whom to ask for what every owner has."""
+        return (*range(self.partitions), LONGTERM)
 
     def place(self, namespace: tuple[str, ...], name: str) -> SessionPlace:
         """The place of a session that an owner named."""

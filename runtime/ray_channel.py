@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from neverforget.actors.messages import AnyReply, Failure, Request, encoder, reply_decoder
 from neverforget.runtime.channel import closed
-from neverforget.runtime.operation import HOST
+from neverforget.runtime.places import HOST, LONGTERM
 from neverforget.runtime.retrying import Retrying
 from neverforget.storage.errors import Unavailable
 
 if TYPE_CHECKING:
-    from neverforget.actors.handles import PartitionHandle
+    from neverforget.actors.handles import OwnerHandle
 
 TRY_S_MAX = 30.0  # one call of an actor; a lost one is noticed by then and asked again
 
@@ -28,21 +28,27 @@ def is_connected() -> bool:
 
 
 class RayChannel:
-    """``actors``: the owners' names in Ray, in the order of the partitions."""
+    """``actors``: the owners' names in Ray, in the order of the partitions; ``longterm``: that of
+    the long-term owner."""
 
-    def __init__(self, actors: tuple[str, ...]) -> None:
-        from neverforget.actors.handles import PartitionHandle
+    def __init__(self, actors: tuple[str, ...], longterm: str) -> None:
+        from neverforget.actors.handles import OwnerHandle
 
-        self._handles = [PartitionHandle(name) for name in actors]
+        self._handles = {number: OwnerHandle(name) for number, name in enumerate(actors)}
+        if longterm:
+            self._handles[LONGTERM] = OwnerHandle(longterm)
         self._closed = False
 
-    def handle(self, partition: int) -> PartitionHandle:
-        """The actor of ``partition``; Unavailable for the host, which is none."""
+    def handle(self, partition: int) -> OwnerHandle:
+        """The actor of an owner; Unavailable for the host and the embedders: these are asked
+        through sockets, and by owners."""
         if self._closed:
             raise closed()
-        if partition == HOST:
-            raise Unavailable("the host can be asked on its own node only", outcome="not_applied")
-        return self._handles[partition]
+        found = self._handles.get(partition)
+        if found is None:
+            who = "the host" if partition == HOST else f"owner {partition}"
+            raise Unavailable(f"{who} can be asked on its own node only", outcome="not_applied")
+        return found
 
     def call(self, partition: int, request: Request, deadline: float) -> AnyReply:
         tries = Retrying(request, deadline)

@@ -15,7 +15,7 @@ from neverforget.runtime.channel import Channel, SocketChannel
 from neverforget.runtime.config import Config
 from neverforget.storage.clock import Clock, SystemClock
 from neverforget.storage.directory_lock import LOCK_FILE
-from neverforget.storage.errors import NeverforgetError, NotFound
+from neverforget.storage.errors import InvalidArgument, NeverforgetError, NotFound
 from neverforget.storage.filesystem import LocalFileSystem
 from neverforget.storage.identity import read_identity
 
@@ -28,8 +28,9 @@ Kind = Literal["inline", "attached", "ray"]
 
 @dataclass(frozen=True)
 class Wanted:
-    """How a store is to be opened; see ``neverforget.open``. ``actors`` and ``hosted``: the owners'
-    names in Ray and the host's settings, as a handle brought them here from another node.
+    """How a store is to be opened; see ``neverforget.open``. ``actors``, ``longterm_actor`` and
+    ``hosted``: the owners' names in Ray and the host's settings, as a handle brought them here from
+    another node.
     """
 
     host: HostChoice = "auto"
@@ -40,14 +41,17 @@ class Wanted:
     asked: Config = field(default_factory=Config)
     clock: Clock = field(default_factory=SystemClock)
     actors: tuple[str, ...] = ()
+    longterm_actor: str = ""
     hosted: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Reach:
     """A way to the owners that is open. ``config``: fixed and host settings. ``holder_pid``: the
-    process that holds the store, None where it cannot be told. ``actors``: see ``Wanted``.
-    ``displaced``: the store's directory was deleted, renamed or replaced since.
+    process that holds the store, None where it cannot be told. ``actors``: the partitions' names in
+    Ray and the long-term owner's. ``displaced``: the store's directory was deleted, renamed or
+    replaced since. ``lend_embedder``: let the store embed with this object, too; the name of its
+    setting, or InvalidArgument where owners live elsewhere.
     """
 
     kind: Kind
@@ -57,8 +61,9 @@ class Reach:
     async_channel: Callable[[], AsyncChannel]
     release: Callable[[], None]
     holder_pid: Callable[[], int | None]
-    actors: Callable[[], tuple[str, ...]]
+    actors: Callable[[], tuple[tuple[str, ...], str]]
     displaced: Callable[[], bool]
+    lend_embedder: Callable[[Any], str]
 
 
 def reach(path: Path, wanted: Wanted) -> Reach:
@@ -104,8 +109,9 @@ def _attached(path: Path, wanted: Wanted) -> Reach:
         async_channel,
         attachment.close,
         lambda: attachment.endpoint.process.pid,
-        lambda: attachment.endpoint.actors,
+        lambda: (attachment.endpoint.actors, attachment.endpoint.longterm_actor),
         displaced,
+        attachment.lend_embedder,
     )
 
 
@@ -116,7 +122,7 @@ def _inline(path: Path, wanted: Wanted) -> Reach:
     host = open_inline(
         path, wanted.asked, create=wanted.create, store_id=wanted.store_id, clock=wanted.clock
     )
-    channel = InlineChannel(host.partitions, host.lock)
+    channel = InlineChannel(host.partitions, host.lock, host.longterm)
 
     def async_channel() -> AsyncChannel:
         from neverforget.runtime.async_inline_channel import AsyncInlineChannel
@@ -131,15 +137,16 @@ def _inline(path: Path, wanted: Wanted) -> Reach:
         async_channel,
         host.close,
         lambda: None,
-        tuple,
+        lambda: ((), ""),
         host.displaced,
+        host.lend_embedder,
     )
 
 
 def _over_ray(wanted: Wanted) -> Reach:
     from neverforget.runtime.ray_channel import AsyncRayChannel, RayChannel
 
-    channel = RayChannel(wanted.actors)
+    channel = RayChannel(wanted.actors, wanted.longterm_actor)
     assert wanted.store_id is not None, "only an address names actors, and it names its store"
     return Reach(
         "ray",
@@ -149,8 +156,16 @@ def _over_ray(wanted: Wanted) -> Reach:
         lambda: AsyncRayChannel(channel),
         lambda: None,
         lambda: None,
-        lambda: wanted.actors,
+        lambda: (wanted.actors, wanted.longterm_actor),
         lambda: False,
+        _not_here,
+    )
+
+
+def _not_here(embedder: Any) -> str:
+    raise InvalidArgument(
+        "an embedder object lives in the process that hosts the store, and that is on another "
+        "node; call this there, or name a model"
     )
 
 

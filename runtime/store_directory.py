@@ -1,9 +1,9 @@
 """A store's directory: making one, and making sure that one is what it should be.
 
 Called only under the directory's LOCK. Creation has one moment in which the store begins to exist,
-the rename of the finished ``regions`` folder; IDENTITY is written from it, also by a later owner if
-the first one died in between. So a directory never looks like an empty store because something of
-it is missing.
+the rename of the finished ``regions`` folder, which holds the ``longterm`` one then; that is moved
+out of it and IDENTITY written, also by a later owner if the first one died in between. So a
+directory never looks like an empty store because something of it is missing.
 """
 
 from __future__ import annotations
@@ -12,9 +12,18 @@ import shutil
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from neverforget.runtime.config import STORE_TOML, Config, effective, read_stored, store_toml
+from neverforget.runtime.config import (
+    LONGTERM_FOLDER,
+    STORE_TOML,
+    Config,
+    effective,
+    longterm_directory,
+    read_stored,
+    store_toml,
+)
+from neverforget.runtime.embedders import OBJECT
 from neverforget.runtime.endpoint import ENDPOINT_FILE, RUN_FOLDER
 from neverforget.storage.atomic_file import write_atomic
 from neverforget.storage.directory_lock import LOCK_FILE
@@ -31,6 +40,9 @@ from neverforget.storage.identity import (
     store_identity,
     write_identity,
 )
+
+if TYPE_CHECKING:
+    from neverforget.storage.region_options import RegionOptions
 
 REGIONS_FOLDER = "regions"
 HOST_LOG = "host.log"
@@ -52,6 +64,10 @@ class StoreDirectory:
 
     def region(self, partition: int) -> Path:
         return self.path / REGIONS_FOLDER / f"p{partition}"
+
+    @property
+    def longterm(self) -> Path:
+        return longterm_directory(self.path)
 
 
 def exists(path: Path) -> bool:
@@ -103,6 +119,11 @@ def _refuse_foreign(fs: FileSystem, path: Path) -> None:
 
 
 def _make(fs: FileSystem, path: Path, config: Config) -> None:
+    if config.embedder_name == config.embedder and config.embedder.startswith(OBJECT):
+        raise InvalidArgument(
+            f"embedder={config.embedder!r} names an object; pass the object itself, in the process "
+            "that hosts the store"
+        )
     from neverforget.storage.region import Region
     from neverforget.storage.region_options import RegionOptions
 
@@ -118,15 +139,40 @@ def _make(fs: FileSystem, path: Path, config: Config) -> None:
         region = unfinished / f"p{partition}"
         fs.make_directory(region)
         Region.create(fs, region, store_id=store_id, partition=partition, options=options)
+    _make_longterm(fs, unfinished, store_id, config.embedder_name, options)
     fs.sync_directory(unfinished)
     write_atomic(fs, path / STORE_TOML, store_toml(config))
     fs.rename(unfinished, path / REGIONS_FOLDER)
-    fs.sync_directory(path)
+    _move_longterm(fs, path)
     write_identity(fs, path, store_identity(store_id))
+
+
+def _make_longterm(
+    fs: FileSystem, unfinished: Path, store_id: str, embedder: str, options: RegionOptions
+) -> None:
+    from neverforget.storage.embedder_file import EmbedderFile, write_embedder
+    from neverforget.storage.longterm import LongTermRegion
+
+    directory = longterm_directory(unfinished)
+    fs.make_directory(directory.parent)
+    fs.make_directory(directory)
+    write_embedder(fs, directory, EmbedderFile(embedder))
+    LongTermRegion.create(fs, directory, store_id=store_id, options=options)
+    fs.sync_directory(directory.parent)
+
+
+def _move_longterm(fs: FileSystem, path: Path) -> None:
+    """To its place beside the regions, unless it is there."""
+    made = path / REGIONS_FOLDER / LONGTERM_FOLDER
+    if fs.exists(made):
+        fs.rename(made, path / LONGTERM_FOLDER)
+        fs.sync_directory(path / REGIONS_FOLDER)
+    fs.sync_directory(path)
 
 
 def _finish(fs: FileSystem, path: Path) -> None:
     """The regions stand and IDENTITY does not: take the id that they all carry."""
+    _move_longterm(fs, path)
     ids = set()
     for name in _regions(fs, path):
         folder = path / REGIONS_FOLDER / name

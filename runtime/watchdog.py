@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from neverforget.actors.greeting import greet
 from neverforget.actors.messages import OwnerView, Welcome
-from neverforget.actors.region_life import PartitionSpec
+from neverforget.actors.owner_spec import OwnerSpec
 from neverforget.storage.directory_lock import (
     ProcessId,
     end_process,
@@ -28,7 +28,7 @@ from neverforget.storage.directory_lock import (
 from neverforget.storage.errors import NeverforgetError
 
 if TYPE_CHECKING:
-    from neverforget.actors.handles import PartitionHandle
+    from neverforget.actors.handles import OwnerHandle
     from neverforget.runtime.cluster import Cluster
 
 log = logging.getLogger(__name__)
@@ -45,10 +45,12 @@ class HealthOptions:
 
 @dataclass
 class Owner:
-    """What the host knows of one partition's owner."""
+    """What the host knows of one owner, or of one embedder. ``spawn`` starts it anew where Ray has
+    given it up."""
 
-    spec: PartitionSpec
-    handle: PartitionHandle
+    spec: OwnerSpec
+    handle: OwnerHandle
+    spawn: Callable[[], OwnerHandle]
     process: ProcessId | None = None
     welcome: Welcome | None = None
     restarts: int = 0
@@ -144,6 +146,8 @@ class Watchdog:
         """An owner that hangs before it was ever greeted is known by the lock that it took."""
         if owner.process is not None and process_state(owner.process) is not None:
             return
+        if not owner.spec.directory:  # an embedder has no lock
+            return
         holder = read_holder(Path(owner.spec.directory))
         if holder is None or holder.host != owner.spec.host:
             return
@@ -169,7 +173,7 @@ class Watchdog:
             owner.welcome = None
             if silent_s >= self._options.gone_s and owner.handle.is_dead(self._options.answer_s):
                 log.error("Ray has given up %s; starting it anew", owner.handle.name)
-                owner.handle = self._cluster.spawn(owner.spec)
+                owner.handle = owner.spawn()
                 owner.answered_at = time.monotonic()
             elif silent_s >= 4 * self._options.hung_s:
                 # Stopped before it took its lock: only Ray knows which process that is. Patience:

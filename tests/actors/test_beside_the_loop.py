@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from neverforget.actors.actor_shell import RemotePending
 from neverforget.actors.messages import AppendedReply, Backup, DoneReply, Verify
 from neverforget.actors.partition import Partition
-from neverforget.actors.partition_actor import RemotePending
 from neverforget.storage.filesystem import LocalFile, LocalFileSystem
 from neverforget.storage.region import Region
 from neverforget.storage.region_options import RegionOptions

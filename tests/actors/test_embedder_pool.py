@@ -18,7 +18,8 @@ import pytest
 
 from neverforget.actors.embedder_checked import CheckedEmbedder, Embedded
 from neverforget.actors.embedder_line import JOBS_MAX, EmbedderLine, Job
-from neverforget.actors.embedder_pool import EmbedderService, EmbedderSpec
+from neverforget.actors.embedder_pool import EmbedderService
+from neverforget.actors.embedder_spec import EmbedderSpec
 from neverforget.actors.embedding import Embedding, LocalEmbedding
 from neverforget.actors.embedding_client import PoolEmbedding
 from neverforget.actors.greeting import ask, greet

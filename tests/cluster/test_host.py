@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from neverforget.actors.greeting import ask, greet
-from neverforget.actors.handles import PartitionHandle
+from neverforget.actors.handles import OwnerHandle
 from neverforget.actors.messages import (
     AppendedReply,
     HostReply,
@@ -140,16 +140,16 @@ def test_the_hosts_socket_tells_who_owns_what(host: Host) -> None:
 
 def test_an_owner_answers_calls_from_other_nodes(host: Host, ray_local: Any) -> None:
     @ray_local.remote(num_cpus=0)  # type: ignore[untyped-decorator]
-    def elsewhere(handle: PartitionHandle, frame: bytes) -> bytes:
+    def elsewhere(handle: OwnerHandle, frame: bytes) -> bytes:
         return handle.call(frame, 20.0)
 
-    handle = PartitionHandle(host.endpoint.actors[0])
+    handle = OwnerHandle(host.endpoint.actors[0])
     reply = ray_local.get(elsewhere.remote(handle, encoder.encode(append(5))))
     assert isinstance(reply_decoder.decode(reply), AppendedReply)
     garbage = reply_decoder.decode(handle.call(b"\xc1", 20.0))
     assert getattr(garbage, "code", None) == "invalid_argument"
     with pytest.raises(Unavailable):
-        PartitionHandle("nobody").call(b"", 1.0)
+        OwnerHandle("nobody").call(b"", 1.0)
 
 
 def test_a_region_that_is_gone_is_quarantined_and_the_other_serves(

@@ -11,11 +11,16 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
+from msgspec.structs import replace
+
+from neverforget.actors.embedding import LocalEmbedding
+from neverforget.actors.longterm import LongTerm
 from neverforget.actors.messages import OwnerView
 from neverforget.actors.partition import Partition
-from neverforget.actors.region_life import PartitionSpec
 from neverforget.actors.server import SocketServer
+from neverforget.runtime import embedders
 from neverforget.runtime.config import Config, host_settings
 from neverforget.runtime.control import HostService
 from neverforget.runtime.endpoint import (
@@ -25,6 +30,7 @@ from neverforget.runtime.endpoint import (
     socket_folder,
     write_endpoint,
 )
+from neverforget.runtime.owner_specs import OwnerSpecs
 from neverforget.runtime.store_directory import prepare
 from neverforget.storage.directory_lock import DirectoryLock, boot_id, this_process
 from neverforget.storage.filesystem import FileSystem, LocalFileSystem
@@ -41,9 +47,11 @@ class PlainHost:
         self._lock = DirectoryLock.acquire(path, role="serve")
         self.store = prepare(LocalFileSystem(), path, config or Config())
         self._folder = socket_folder(self.store.path, self.store.store_id)
+        self._specs = OwnerSpecs(self.store, this_process(), self._folder)
         self._owners: dict[int, tuple[Partition, SocketServer]] = {}
         for number in range(self.store.config.partitions):
             self.start_owner(number)
+        self.start_longterm()
         service = HostService(
             self.store.store_id,
             role="serve",
@@ -65,23 +73,14 @@ class PlainHost:
             started_at=time.time_ns() // 1000,
             control=str(self._control.path),
             sockets=tuple(self._socket(n) for n in sorted(self._owners)),
+            longterm=self._specs.longterm().socket,
             settings=host_settings(self.store.config),
         )
         write_endpoint(self.store.path, self.endpoint)
 
     def start_owner(self, number: int) -> None:
         """Open a partition and serve it, as a restarted actor does."""
-        partition = Partition(
-            PartitionSpec(
-                directory=str(self.store.region(number)),
-                store_id=self.store.store_id,
-                partition=number,
-                role="application",
-                reply_bytes_max=self.store.config.reply_bytes_max,
-                segment_bytes=self.store.config.segment_bytes,
-            ),
-            fs=self._fs,
-        )
+        partition = Partition(_here(self._specs.partition(number)), fs=self._fs)
         server = SocketServer(Path(self._socket(number)), partition, store_id=self.store.store_id)
         partition.open()
         server.start(f"plain-p{number}")
@@ -93,17 +92,36 @@ class PlainHost:
         server.stop()
         partition.close()
 
+    def start_longterm(self) -> None:
+        """The same for the long-term owner, with its embedder beside it."""
+        spec = _here(self._specs.longterm())
+        objects = self.store.config.embedder_objects
+        lent = {name: embedders.made(embedder) for name, embedder in objects.items()}
+        embedding = LocalEmbedding(embedders.made, {n: e for n, e in lent.items() if e is not None})
+        longterm = LongTerm(spec, embedding, fs=self._fs)
+        server = SocketServer(Path(spec.socket), longterm, store_id=self.store.store_id)
+        longterm.start()
+        server.start("plain-lt0")
+        self._longterm = longterm, server
+
+    def stop_longterm(self) -> None:
+        """End it; its socket is gone."""
+        longterm, server = self._longterm
+        server.stop()
+        longterm.close()
+
     def close(self) -> None:
         """End everything, as an orderly host does."""
         if self._lock.displaced() is None:
             remove_endpoint(self.store.path, this_process())
         for number in list(self._owners):
             self.stop_owner(number)
+        self.stop_longterm()
         self._control.stop()
         self._lock.release()
 
     def _socket(self, number: int) -> str:
-        return str(self._folder / f"p{number}.sock")
+        return self._specs.partition(number).socket
 
     def _views(self) -> list[OwnerView]:
         return [
@@ -112,6 +130,11 @@ class PlainHost:
             )
             for n, (partition, _) in sorted(self._owners.items())
         ]
+
+
+def _here(spec: Any) -> Any:
+    """Of an owner that nobody may end."""
+    return replace(spec, role="application", host=None)
 
 
 def spawn(path: Path) -> subprocess.Popen[bytes]:

@@ -26,7 +26,7 @@ def watched(host: PlainHost) -> Owner:
         socket=host.endpoint.sockets[0],
     )
     handle: Any = SimpleNamespace(name="p0")
-    return Owner(spec, handle)
+    return Owner(spec, handle, lambda: handle)
 
 
 def test_a_change_of_state_is_logged_with_its_reason_if_it_has_one(

@@ -1,0 +1,34 @@
+"""The owner of the long-term store as an actor, with the embedder pool to ask.
+
+What searches is loaded in the actor's process only: the host, which makes the actor, needs none of
+it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from neverforget.actors.actor_shell import ActorShell, Owner
+from neverforget.actors.longterm_spec import LongTermSpec
+
+# Of every library that starts threads of its own. The owner's searches and its indexer are threads
+# already, and the partitions of the same machine must go on answering.
+_NATIVE_THREADS = "1"
+_NATIVE = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS")
+
+
+class LongTermActor(ActorShell):
+    """``embedders``: the sockets of the pool's members."""
+
+    def __init__(self, spec: LongTermSpec, embedders: Sequence[str]) -> None:
+        super().__init__(spec, f"longterm-{spec.shard}", lambda: _made(spec, embedders))
+
+
+def _made(spec: LongTermSpec, embedders: Sequence[str]) -> Owner:
+    # Read when these libraries are loaded, which is below.
+    os.environ.update(dict.fromkeys(_NATIVE, _NATIVE_THREADS))
+    from neverforget.actors.embedding_client import PoolEmbedding
+    from neverforget.actors.longterm import LongTerm
+
+    return LongTerm(spec, PoolEmbedding(embedders, spec.store_id) if embedders else None)

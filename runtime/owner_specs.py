@@ -1,0 +1,84 @@
+"""What the host, or an inline engine, tells each owner of a store when it makes it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from neverforget.actors.actor_options import owner_name
+from neverforget.actors.embedder_spec import EmbedderSpec
+from neverforget.actors.fusion import FusionConfig
+from neverforget.actors.longterm_spec import LongTermSpec
+from neverforget.actors.owner_spec import PartitionSpec
+from neverforget.runtime.config import Config
+from neverforget.runtime.embedder_names import NONE
+from neverforget.runtime.endpoint import place_digest
+from neverforget.runtime.store_directory import StoreDirectory
+from neverforget.storage.directory_lock import ProcessId
+
+
+class OwnerSpecs:
+    """``host`` and ``folder`` (of sockets) None: the owners are objects of this process."""
+
+    def __init__(
+        self, store: StoreDirectory, host: ProcessId | None = None, folder: Path | None = None
+    ) -> None:
+        self._store = store
+        self._folder = folder
+        self._place = place_digest(store.path, store.store_id)[:8]
+        config = store.config
+        self._common: dict[str, Any] = {
+            "store_id": store.store_id,
+            "role": "application" if host is None else "worker",
+            "host": host,
+            "segment_bytes": config.segment_bytes,
+            "batch_bytes_max": config.batch_bytes_max,
+            "reply_bytes_max": config.reply_bytes_max,
+            "requests_queued_max": config.requests_queued_max,
+            "sync_interval_ms": config.sync_interval_ms,
+        }
+
+    def partition(self, number: int) -> PartitionSpec:
+        directory = str(self._store.region(number))
+        return PartitionSpec(
+            directory=directory, partition=number, **self._of(f"p{number}"), **self._common
+        )
+
+    def longterm(self) -> LongTermSpec:
+        config = self._store.config
+        return LongTermSpec(
+            directory=str(self._store.longterm),
+            embedder=config.embedder_name,
+            fusion=fusion(config),
+            **self._of("lt0"),
+            **self._common,
+        )
+
+    def embedder(self, number: int) -> EmbedderSpec:
+        return EmbedderSpec(directory="", member=number, **self._of(f"e{number}"), **self._common)
+
+    def embedder_sockets(self) -> tuple[str, ...]:
+        """Of the pool. A store without an embedder may get one by reindex: it has one member."""
+        config = self._store.config
+        members = 1 if config.embedder_name == NONE else config.embedder_processes
+        return tuple(self.embedder(number).socket for number in range(members))
+
+    def _of(self, owner: str) -> dict[str, Any]:
+        if self._folder is None:
+            return {}
+        return {
+            "socket": str(self._folder / f"{owner}.sock"),
+            "name": owner_name(self._store.store_id, self._place, owner),
+        }
+
+
+def fusion(config: Config) -> FusionConfig:
+    """How the searches of a store are weighed."""
+    return FusionConfig(
+        text=config.recall_text,
+        context=config.recall_context,
+        vector=config.recall_vector,
+        speaker=config.recall_speaker,
+        candidates=config.recall_candidates,
+        rrf_k=config.recall_rrf_k,
+    )

@@ -1,0 +1,84 @@
+"""Whether a value may be one of a setting. Each check raises InvalidArgument with its name."""
+
+from __future__ import annotations
+
+import math
+import zoneinfo
+from collections.abc import Callable
+from typing import Literal
+
+from neverforget.runtime import embedders
+from neverforget.storage.errors import InvalidArgument
+
+SyncLevel = Literal["disk", "process"]
+SYNC_LEVELS: tuple[SyncLevel, ...] = ("disk", "process")
+
+
+def whole(low: int, high: int) -> Callable[[str, object], None]:
+    def check(name: str, value: object) -> None:
+        if type(value) is not int or not low <= value <= high:
+            raise InvalidArgument(
+                f"{name} must be a whole number from {low:,} to {high:,}, not {value!r}"
+            )
+
+    return check
+
+
+def one_of(choices: tuple[str, ...]) -> Callable[[str, object], None]:
+    def check(name: str, value: object) -> None:
+        if value not in choices:
+            raise InvalidArgument(
+                f"{name} must be {' or '.join(map(repr, choices))}, not {value!r}"
+            )
+
+    return check
+
+
+def check_sync(name: str, value: object) -> None:
+    if value not in SYNC_LEVELS:
+        raise InvalidArgument(
+            f"{name} must be {' or '.join(map(repr, SYNC_LEVELS))}, not {value!r}{not_yet(value)}"
+        )
+
+
+def not_yet(sync: object) -> str:
+    """What to add about a level that is described, and that this version has not."""
+    if sync != "replica":
+        return ""
+    return ' ("replica" needs a store on a cluster, which this version does not have yet)'
+
+
+def check_seconds(name: str, value: object) -> None:
+    """A number of seconds above zero."""
+    real = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not real or math.isnan(value) or value <= 0:  # type: ignore[operator,arg-type]
+        raise InvalidArgument(f"{name} must be a number of seconds above 0, not {value!r}")
+
+
+def check_weight(name: str, value: object) -> None:
+    """How much something counts: from 0 on."""
+    real = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not real or not 0 <= value < math.inf:  # type: ignore[operator]
+        raise InvalidArgument(f"{name} must be a number from 0 on, not {value!r}")
+
+
+def check_zone(name: str, value: object) -> None:
+    """A zone of the IANA database, as "Europe/Berlin"."""
+    try:
+        if isinstance(value, str) and value:
+            zoneinfo.ZoneInfo(value)
+            return
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        pass
+    raise InvalidArgument(
+        f'{name} must be the name of a time zone, as "UTC" or "Europe/Berlin", not {value!r}'
+    )
+
+
+def check_embedder(name: str, value: object) -> None:
+    """A name, an object with the protocol, or what a store keeps of such an object."""
+    if isinstance(value, str) and value.startswith(embedders.OBJECT):
+        if len(value) > len(embedders.OBJECT):
+            return
+        raise InvalidArgument(f"{name}={value!r} names no object")
+    embedders.check(value)
