@@ -332,10 +332,13 @@ class RecallReply(Reply, tag=136):
 
 
 class LongTermAuditReply(Reply, tag=137):
-    """``entries``: packed list[AuditView], oldest first."""
+    """``entries``: packed list[AuditView], oldest first; maybe few, even none, while there are more
+    after ``next``.
+    """
 
     entries: bytes
     more: bool
+    next: int | None
 
 
 class DeletionReportReply(Reply, tag=138):

@@ -79,8 +79,9 @@ def _one(r: m.Mutation, memory: MemoryView, end: int) -> tuple[AnyReply, int]:
     return m.MemoriesReply(r.id, packed([memory]), [True], end), end
 
 
-def _forgotten(r: m.Mutation, result: Forgotten) -> m.ForgottenReply:
-    return m.ForgottenReply(r.id, packed(result.entry), result.count, result.end)
+def _forgotten(region: LongTermRegion, r: m.Mutation, result: Forgotten) -> m.ForgottenReply:
+    entry = region.entry_as_seen(result.entry, r.scope)
+    return m.ForgottenReply(r.id, packed(entry), result.count, result.end)
 
 
 def _remember(region: LongTermRegion, r: m.Remember) -> tuple[AnyReply, int]:
@@ -154,12 +155,12 @@ def _forget(region: LongTermRegion, r: m.Forget) -> AnyReply:
     match r.operation:
         case "forget" | "archive":
             forget = region.forget if r.operation == "forget" else region.archive
-            return _forgotten(r, forget(r.memory, **_asked(r)))
+            return _forgotten(region, r, forget(r.memory, **_asked(r)))
         case "undo-forget" | "unarchive":
             restore = region.undo_forget if r.operation == "undo-forget" else region.unarchive
             result = restore(r.memory, by=r.by, request=(r.producer, r.producer_seq))
             _make_durable(region)
-            return _forgotten(r, result)
+            return _forgotten(region, r, result)
     raise InvalidArgument(f"there is no operation {r.operation!r} on a memory")
 
 
@@ -167,23 +168,25 @@ def _forget_where(region: LongTermRegion, r: m.ForgetWhere) -> AnyReply:
     wanted = unpacked(r.wanted, MemoryFilter)
     require_place(wanted.namespace, r.scope)
     forget = region.archive_where if r.operation == "archive" else region.forget_where
-    return _forgotten(r, forget(wanted, dry_run=r.dry_run, **_asked(r)))
+    return _forgotten(region, r, forget(wanted, dry_run=r.dry_run, **_asked(r)))
 
 
 def _purge(region: LongTermRegion, r: m.Purge) -> AnyReply:
-    return _forgotten(r, region.purge(r.older_than, dry_run=r.dry_run, **_asked(r)))
+    result = region.purge(r.older_than, dry_run=r.dry_run, scope=r.scope, **_asked(r))
+    return _forgotten(region, r, result)
 
 
 def _erase(region: LongTermRegion, r: m.EraseMemories) -> AnyReply:
     for each in r.ids:
         require_inside(region, each, r.scope)
-    return m.MemoriesErasedReply(r.id, region.erase(r.ids, **_asked(r)))
+    result = region.erase(r.ids, **_asked(r))
+    return m.MemoriesErasedReply(r.id, region.erasure_as_seen(result, r.scope))
 
 
 def _erase_where(region: LongTermRegion, r: m.EraseMemoriesWhere) -> AnyReply:
     require_place(r.namespace, r.scope)
     result = region.erase_where(r.namespace, dry_run=r.dry_run, **_asked(r))
-    return m.MemoriesErasedReply(r.id, result)
+    return m.MemoriesErasedReply(r.id, region.erasure_as_seen(result, r.scope))
 
 
 def _settle(region: LongTermRegion, r: Settle) -> AnyReply:
@@ -292,9 +295,7 @@ def _ends_inside(
 
 
 def _audit(region: LongTermRegion, r: m.AuditMemories) -> AnyReply:
-    if r.memory is not None:
-        require_inside(region, r.memory, r.scope)
-    entries, more = region.audit(
+    part = region.audit(
         operation=r.operation,
         by=r.by,
         target=r.memory,
@@ -302,13 +303,14 @@ def _audit(region: LongTermRegion, r: m.AuditMemories) -> AnyReply:
         stop=r.stop_us,
         after=r.after,
         limit=r.limit,
+        scope=r.scope,
     )
-    return m.LongTermAuditReply(r.id, packed(entries), more)
+    return m.LongTermAuditReply(r.id, packed(part.entries), part.more, part.upto)
 
 
 def _deletion_report(region: LongTermRegion, r: m.DeletionReport) -> AnyReply:
     """Counts only: the entries may be many, and are read page by page."""
-    report = region.deletion_report(r.start_us, r.stop_us)
+    report = region.deletion_report(r.start_us, r.stop_us, scope=r.scope)
     return m.DeletionReportReply(r.id, packed(msgspec.structs.replace(report, entries=[])))
 
 
@@ -327,4 +329,4 @@ READ: Mapping[type, Read] = {
 def bytes_of(view: MemoryView) -> int:
     """What a memory may take in a reply, roughly and rather too much."""
     texts = 4 * (len(view.text) + len(view.context or ""))
-    return 400 + texts + len(msgspec.msgpack.encode(view.metadata, enc_hook=str))
+    return 400 + texts + (len(packed(view.metadata)) if view.metadata else 0)

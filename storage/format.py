@@ -47,6 +47,7 @@ class Kind(IntEnum):
     ARCHIVED = 20
     UNARCHIVED = 21
     PURGED = 22
+    ASKED = 23
 
 
 class RecordFlag(IntFlag):

@@ -10,8 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from neverforget.storage.longterm_auditing import LongTermAuditor
+import msgspec
+
+from neverforget.storage.longterm_auditing import AuditPart, LongTermAuditor
 from neverforget.storage.longterm_erasing import LongTermEraser
+from neverforget.storage.longterm_erasure_plan import ErasurePlanner
 from neverforget.storage.longterm_forgetting import Asked, Forgetter
 from neverforget.storage.longterm_reads import LongTermReads
 from neverforget.storage.longterm_results import (
@@ -36,9 +39,10 @@ class LongTermDeletions:
         staging: Staging,
         random_bytes: Callable[[int], bytes],
     ) -> None:
-        self._auditor = LongTermAuditor(state)
-        self._forgetter = Forgetter(state, reads, staging, self._auditor)
-        self._eraser = LongTermEraser(state, reads, staging, self._forgetter, random_bytes)
+        auditor = self._auditor = LongTermAuditor(state, reads.scan_records_max)
+        self._forgetter = Forgetter(state, reads, staging, auditor, random_bytes)
+        planner = ErasurePlanner(state, reads, auditor)
+        self._eraser = LongTermEraser(state, reads, staging, self._forgetter, planner, random_bytes)
 
     def forget(
         self, memory_id: str, *, confirm: str | None, by: str, reason: str | None, request: Request
@@ -98,9 +102,13 @@ class LongTermDeletions:
         reason: str | None,
         request: Request,
         dry_run: bool = False,
+        scope: Namespace = (),
     ) -> Forgotten:
-        """What was forgotten before ``older_than`` is gone for good, its bytes too."""
-        return self._eraser.purge(older_than, dry_run, Asked(confirm, by, reason, request))
+        """What was forgotten before ``older_than``, at or below ``scope``, is gone for good, its
+        bytes too, and its text out of the ``context`` of others.
+        """
+        asked = Asked(confirm, by, reason, request)
+        return self._eraser.purge(older_than, tuple(scope), dry_run, asked)
 
     def erase(
         self,
@@ -132,9 +140,25 @@ class LongTermDeletions:
 
     # ---- the audit -------------------------------------------------------------------------------
 
-    def audit(self, **asked: Any) -> tuple[list[AuditView], bool]:
+    def audit(self, **asked: Any) -> AuditPart:
         """See ``LongTermAuditor.audit``."""
         return self._auditor.audit(**asked)
 
-    def deletion_report(self, start: int | None, stop: int | None) -> DeletionReportData:
-        return self._auditor.deletion_report(start, stop)
+    def deletion_report(
+        self, start: int | None, stop: int | None, *, scope: Namespace = ()
+    ) -> DeletionReportData:
+        return self._auditor.deletion_report(start, stop, scope)
+
+    def entry_as_seen(self, entry: AuditView | None, scope: Namespace) -> AuditView | None:
+        """What a view is told of an entry that a deletion answered: see ``LongTermAuditor``."""
+        return None if entry is None else self._auditor.entry_as_seen(entry, scope)
+
+    def erasure_as_seen(self, erasure: LongTermErasure, scope: Namespace) -> LongTermErasure:
+        """Without the ids of memories outside of ``scope``, which an erasure may have reached."""
+        if not scope:
+            return erasure
+        inside = {
+            name: [each for each in getattr(erasure, name) if self._auditor.is_within(each, scope)]
+            for name in ("ids", "flagged", "revised")
+        }
+        return msgspec.structs.replace(erasure, **inside)

@@ -6,47 +6,44 @@ out of what is indexed of them, so that it is not found through its neighbours.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Any
 
 from neverforget.storage.control import Body
 from neverforget.storage.longterm_fields import M, MemoryField
 from neverforget.storage.longterm_results import Namespace
+from neverforget.storage.quotes import Quotes
 from neverforget.storage.text_analysis import date_words
 from neverforget.storage.text_overlay import TextDocument
 
 
 class ForgottenTexts:
-    """Texts of the memories that are forgotten now, by row."""
+    """Texts of the memories that are forgotten now, by row. Whole words are meant: forgetting "Yes"
+    takes nothing out of "Yesterday".
+    """
 
     def __init__(self) -> None:
-        self._patterns: dict[int, re.Pattern[str]] = {}
+        self._texts = Quotes()
 
     def __len__(self) -> int:
-        return len(self._patterns)
+        return len(self._texts)
 
     def add(self, row: int, text: str) -> None:
-        text = text.strip()
-        if text:
-            # Whole words: forgetting "Yes" takes nothing out of "Yesterday".
-            self._patterns[row] = re.compile(rf"(?<!\w){re.escape(text)}(?!\w)")
+        self._texts.add(row, text)
 
     def discard(self, row: int) -> bool:
-        return self._patterns.pop(row, None) is not None
+        return self._texts.discard(row)
 
     def cut_from(self, context: str) -> str:
-        for pattern in self._patterns.values():
-            context = pattern.sub(" ", context)
-        return context
+        return self._texts.cut_from(context)
 
     def stand_in(self, context: str) -> bool:
         """Whether any of them does."""
-        return any(pattern.search(context) for pattern in self._patterns.values())
+        return self._texts.stand_in(context)
 
     def stands_in(self, row: int, context: str) -> bool:
-        pattern = self._patterns.get(row)
-        return pattern is not None and pattern.search(context) is not None
+        text = self._texts.text_of(row)
+        return text is not None and Quotes([text]).stand_in(context)
 
 
 def document_of(row: int, body: Body, timestamp_us: int, forgotten: ForgottenTexts) -> TextDocument:

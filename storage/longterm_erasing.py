@@ -6,8 +6,9 @@
 
 From step 1 on the memories are gone; a crash later is made good by the next opening. ``purge`` does
 this to what was forgotten long enough ago, and ends the possibility to undo. ``erase`` does it to
-anything, and reaches further: memories derived only from it go too (others are flagged), and a text
-that stands as ``context`` in another memory is taken out of every version of that one.
+anything, and reaches further: memories derived only from it go too (others are flagged), and what
+the audit was told of it, as a filter or a reason. Both take a text that stands as ``context`` in
+another memory out of every version of that one.
 """
 
 from __future__ import annotations
@@ -51,7 +52,6 @@ from neverforget.storage.repeats import Repeated
 from neverforget.storage.zeroing import record_erased, zero_ranges
 
 RANGES_MAX = 1_000_000  # of one ERASING record: 12 MB
-SALT_BYTES = 16
 _EVER_UNREACHABLE = "backups and exports made before it"
 _PART, _PURGE = "part", "purge"
 
@@ -65,6 +65,7 @@ class LongTermEraser:
         reads: LongTermReads,
         staging: Staging,
         forgetter: Forgetter,
+        planner: ErasurePlanner,
         random_bytes: Callable[[int], bytes],
     ) -> None:
         self._state = state
@@ -72,49 +73,56 @@ class LongTermEraser:
         self._staging = staging
         self._forgetter = forgetter
         self._random_bytes = random_bytes
-        self._planner = ErasurePlanner(state, reads)
+        self._planner = planner
 
     # ---- purging ---------------------------------------------------------------------------------
 
-    def purge(self, older_than: int | None, dry_run: bool, asked: Asked) -> Forgotten:
+    def purge(
+        self, older_than: int | None, scope: Namespace, dry_run: bool, asked: Asked
+    ) -> Forgotten:
         """What was forgotten before ``older_than`` can be undone no more. Exactly ``count``
         memories; chunks and summaries not counted.
         """
         state = self._state
         if older_than is None:
             raise InvalidArgument("purge needs older_than: nothing is purged by default")
+        said: dict[str, Any] = {"older_than": older_than}
+        if scope:
+            said["namespace"] = list(scope)
         if not dry_run:
-            self._forgetter.require("purge", {"filter": {"older_than": older_than}}, asked)
-        digest = request_digest("purge", [older_than, asked.by, asked.reason])
+            self._forgetter.require("purge", {"filter": said}, asked)
+        digest = request_digest("purge", [said, asked.by, asked.reason])
         repeated = None if dry_run else self._staging.repeated(asked.request, digest)
         if repeated is not None:
             return self._forgetter.answer(self._bodies(repeated), repeated.end)
-        rows = self._forgotten_before(older_than)
+        rows = self._forgotten_before(older_than, scope)
         own = np.array([row for row in rows.tolist() if not self._reads.is_derived(row)], np.int64)
         if dry_run or not len(rows):
             return Forgotten(None, len(own), [], state.log.durable)
         self._settle()
-        ids = state.ids(own)
-        cascade = state.ids(np.setdiff1d(rows, own))
-        body: Body = asked.said() | {
-            M[MemoryField.IDS]: pack_ids(ids),
-            M[MemoryField.CASCADE]: pack_ids(cascade),
-            M[MemoryField.FILTER]: {"older_than": older_than},
-        }
-        plan = ErasurePlan({*ids, *cascade}, ids, records=[Planned(Kind.PURGED, NO_ID, body)])
-        self._planner.add_ranges(plan)
+        body = self._forgetter.naming(own, np.setdiff1d(rows, own), asked.by)
+        plan = ErasurePlan(set(state.ids(rows)), state.ids(own))
+        self._planner.add_contexts(plan, self._planner.add_ranges(plan).texts, asked.by)
+        if plan.revised:
+            body[M[MemoryField.DETAILS]] = {"revised": plan.revised}
+        plan.entry = [Planned(Kind.PURGED, NO_ID, body), *asked.behind(said)]
         staged = self._carry_out(plan, {F[ControlField.OPERATION]: _PURGE}, asked.request, digest)
-        return self._forgetter.answer(
-            [(position, body) for position, _, body in staged.records[:1]], state.log.durable
-        )
+        records = [(p, body) for p, header, body in staged.records if header.kind == Kind.PURGED]
+        return self._forgetter.answer(records, state.log.durable)
 
-    def _forgotten_before(self, older_than: int) -> Array:
+    def _forgotten_before(self, older_than: int, scope: Namespace) -> Array:
         table, log = self._state.table, self._state.log
-        rows = np.flatnonzero(table.column("status") == Status.FORGOTTEN)
+        rows = self._inside(scope, table.column("status") == Status.FORGOTTEN)
         positions, which = np.unique(table.column("forgotten_in")[rows], return_inverse=True)
         old = [log.header(position).timestamp < older_than for position in positions.tolist()]
         found: Array = rows[np.array(old, np.bool_)[which]]
         return found
+
+    def _inside(self, namespace: Namespace, mask: Array) -> Array:
+        """Rows at or below a namespace."""
+        table = self._state.table
+        inside = [within(each, namespace) for each in table.namespaces.values]
+        return np.flatnonzero(mask & np.array(inside, np.bool_)[table.column("namespace")])
 
     # ---- erasing ---------------------------------------------------------------------------------
 
@@ -150,14 +158,19 @@ class LongTermEraser:
         repeated = None if dry_run else self._staging.repeated(asked.request, digest)
         if repeated is not None:
             return self._answer_again(repeated)
-        table = self._state.table
-        inside = [within(each, namespace) for each in table.namespaces.values]
-        mask = np.array(inside, np.bool_)[table.column("namespace")] & table.alive()
-        rows = [row for row in np.flatnonzero(mask).tolist() if not self._reads.is_derived(row)]
+        found = self._inside(namespace, self._state.table.alive()).tolist()
+        rows = [row for row in found if not self._reads.is_derived(row)]
         if dry_run:
-            now = self._state.clock.now_us()
-            return LongTermErasure(len(rows), 0, [], [], [], [_EVER_UNREACHABLE], now)
+            return self._without_doing_it(rows)
         return self._erase(rows, namespace_scope(namespace, ""), namespace, asked, digest)
+
+    def _without_doing_it(self, rows: list[int]) -> LongTermErasure:
+        """What it would take: those derived only from these memories too."""
+        doomed, flagged = self._planner.with_derived(rows)
+        count = sum(1 for row in doomed if not self._reads.is_derived(row))
+        ids = [id_text(each) for each in self._state.ids(sorted(doomed))]
+        now = self._state.clock.now_us()
+        return LongTermErasure(count, 0, ids, flagged, [], [_EVER_UNREACHABLE], now)
 
     def _text_scope(self, row: int) -> bytes:
         try:
@@ -179,14 +192,13 @@ class LongTermEraser:
         plan = ErasurePlan(
             set(self._state.ids(sorted(doomed))), named=self._state.ids(rows), flagged=flagged
         )
-        texts = self._planner.add_ranges(plan)
-        self._planner.add_contexts(plan, texts, asked.by)
-        if namespace is not None:
-            plan.ranges += self._planner.mentions(namespace)
-        salt = self._random_bytes(SALT_BYTES)
+        said = self._planner.add_ranges(plan)
+        self._planner.add_contexts(plan, said.texts, asked.by)
+        self._planner.add_audit(plan, said, namespace)
         count = sum(1 for row in doomed if not self._reads.is_derived(row))
-        extra = asked.said() | {
-            F[ControlField.SALT]: salt,
+        named = self._forgetter.naming(rows, [], asked.by)
+        salt = named[F[ControlField.SALT]]
+        extra = named | {
             F[ControlField.DIGEST]: hashlib.blake2b(scope, digest_size=16, salt=salt).digest(),
             M[MemoryField.DETAILS]: {
                 "count": count,
@@ -194,6 +206,7 @@ class LongTermEraser:
                 "revised": plan.revised,
             },
         }
+        plan.behind = asked.behind()
         staged = self._carry_out(plan, extra, asked.request, digest)
         first = next(r for r in staged.records if r[1].kind == Kind.ERASING)
         return self._answer(first[1], first[2])
@@ -209,7 +222,7 @@ class LongTermEraser:
 
     def _carry_out(self, plan: ErasurePlan, extra: Body, request: Request, digest: bytes) -> Staged:
         state = self._state
-        planned, parts = list(plan.records), []
+        planned, parts = [*plan.entry, *plan.records], []
         for at in range(0, max(len(plan.ranges), 1), RANGES_MAX):
             part = plan.ranges[at : at + RANGES_MAX]
             said = extra if not at else {F[ControlField.OPERATION]: _PART}
@@ -219,9 +232,9 @@ class LongTermEraser:
                 M[MemoryField.IDS]: pack_ids(plan.named),
                 M[MemoryField.CASCADE]: pack_ids(sorted(plan.ids.difference(plan.named))),
             }
-            planned.append(Planned(Kind.ERASING, NO_ID, body))
+            planned += [Planned(Kind.ERASING, NO_ID, body), *([] if at else plan.behind)]
             parts.append(part)
-        staged = self._staging.stage_only(planned, request, digest)
+        staged = self._forgetter.stage_only(planned, request, digest)
         state.log.write()
         state.log.sync()
         erasing = [position for position, header, _ in staged.records if _is_erasing(header)]

@@ -51,6 +51,7 @@ class MemoryField(IntEnum):
     FILTER = 29
     DETAILS = 30
     FORGOTTEN = 31  # position of the FORGOTTEN record that an UNDONE one takes back
+    PLACES = 32  # salted digests of the namespace that holds everybody named, one for each level
 
 
 M = {field: int(field) for field in MemoryField}  # plain ints: an IntEnum is slow to encode

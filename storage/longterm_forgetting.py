@@ -7,7 +7,7 @@ be undone until it is purged; relations and tags stay where they are and are see
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 
 from neverforget.storage import control
+from neverforget.storage.audit_places import places_of, shared
 from neverforget.storage.control import Body, ControlField, F
 from neverforget.storage.erasure import CONFIRMED
 from neverforget.storage.errors import ConfirmationRequired, Conflict, InvalidArgument
@@ -22,6 +23,7 @@ from neverforget.storage.format import Kind
 from neverforget.storage.longterm_auditing import LongTermAuditor
 from neverforget.storage.longterm_content import plain_filter
 from neverforget.storage.longterm_fields import (
+    ID_BYTES,
     NO_ID,
     Id,
     M,
@@ -38,7 +40,7 @@ from neverforget.storage.longterm_state import LongTermState
 from neverforget.storage.memory_table import Array
 from neverforget.storage.repeats import Repeated
 
-IDS_MAX = 1_000_000  # named by one record: 16 MB
+SALT_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +52,14 @@ class Asked:
     reason: str | None
     request: Request
 
-    def said(self) -> Body:
-        body: Body = {F[ControlField.BY]: self.by}
+    def behind(self, filter_said: dict[str, Any] | None = None) -> list[Planned]:
+        """The ASKED record that follows the entry, where there is anything to say in it."""
+        body: Body = {}
         if self.reason is not None:
             body[F[ControlField.REASON]] = self.reason
-        return body
+        if filter_said is not None:
+            body[M[MemoryField.FILTER]] = filter_said
+        return [Planned(Kind.ASKED, NO_ID, body)] if body else []
 
 
 class Forgetter:
@@ -66,11 +71,13 @@ class Forgetter:
         reads: LongTermReads,
         staging: Staging,
         auditor: LongTermAuditor,
+        random_bytes: Callable[[int], bytes],
     ) -> None:
         self._state = state
         self._reads = reads
         self._staging = staging
         self._auditor = auditor
+        self._random_bytes = random_bytes
 
     # ---- refusing --------------------------------------------------------------------------------
 
@@ -114,9 +121,10 @@ class Forgetter:
             return Forgotten(entry, 0, [], state.log.durable)
         if kind == Kind.ARCHIVED and table.get(row, "status") == Status.ARCHIVED:
             return Forgotten(None, 0, [], state.log.durable)
-        body = self._named([row], self._with_children([row], kind)) | asked.said()
+        body = self.naming([row], self._with_children([row], kind), asked.by)
         body[M[MemoryField.DETAILS]] = self._details(row, body)
-        return self._durably([Planned(kind, table.id(row), body)], asked.request, digest)
+        planned = [Planned(kind, table.id(row), body), *asked.behind()]
+        return self._durably(planned, asked.request, digest)
 
     def _details(self, row: int, body: Body) -> dict[str, Any]:
         """What goes with it. Words that it was tagged with are not repeated here."""
@@ -155,12 +163,16 @@ class Forgetter:
         if table.get(row, "key"):
             _, held = state.bodies.read(table.get(row, "position"))
             key = held[M[MemoryField.KEY]]
-            if self._reads.holder(tuple(held.get(M[MemoryField.NAMESPACE], ())), key) is not None:
-                raise Conflict(f"the key {key!r} was given to another memory since", seq=None)
+            holder = self._reads.holder(tuple(held.get(M[MemoryField.NAMESPACE], ())), key)
+            if holder is not None:
+                raise Conflict(
+                    f"the key {key!r} was given to memory {id_text(table.id(holder))} since; "
+                    "forget that one first",
+                    seq=None,
+                )
         children = table.children(row)
         went_along = children[table.column("forgotten_in")[children] == np.uint64(forgotten_in)]
-        body = self._named([row], went_along)
-        body |= {F[ControlField.BY]: by, M[MemoryField.FORGOTTEN]: forgotten_in}
+        body = self.naming([row], went_along, by) | {M[MemoryField.FORGOTTEN]: forgotten_in}
         planned = [Planned(Kind.UNDONE, table.id(row), body)]
         return self._answer(self._staging.stage(planned, request, digest))
 
@@ -176,7 +188,7 @@ class Forgetter:
             return Forgotten(None, 0, [], self._state.log.durable)
         children = table.children(row)
         archived = children[table.column("status")[children] == Status.ARCHIVED]
-        body = self._named([row], archived) | {F[ControlField.BY]: by}
+        body = self.naming([row], archived, by)
         planned = [Planned(Kind.UNARCHIVED, table.id(row), body)]
         return self._answer(self._staging.stage(planned, request, digest))
 
@@ -206,12 +218,8 @@ class Forgetter:
         rows = self._rows(kind, wanted)
         if not len(rows):
             return Forgotten(None, 0, [], state.log.durable)
-        planned = []
-        for at in range(0, len(rows), IDS_MAX):
-            part = rows[at : at + IDS_MAX]
-            body = self._named(part, self._with_children(part, kind)) | asked.said()
-            body[M[MemoryField.FILTER]] = said
-            planned.append(Planned(kind, NO_ID, body))
+        body = self.naming(rows, self._with_children(rows, kind), asked.by)
+        planned = [Planned(kind, NO_ID, body), *asked.behind(said)]
         return self._durably(planned, asked.request, digest)
 
     def _rows(self, kind: Kind, wanted: MemoryFilter) -> Array:
@@ -230,26 +238,45 @@ class Forgetter:
         found: Array = np.flatnonzero(living & np.isin(table.column("original"), rows))
         return found
 
-    def _named(self, rows: Sequence[int] | Array, cascade: Array) -> Body:
-        state = self._state
+    def naming(self, rows: Sequence[int] | Array, cascade: Sequence[int] | Array, by: str) -> Body:
+        """Of an entry: the memories, those that go with them, who does it, and where they are."""
+        state, salt = self._state, self._random_bytes(SALT_BYTES)
+        codes = np.unique(state.table.column("namespace")[np.asarray(rows, np.int64)])
+        place = shared(state.table.namespaces.values[code] for code in codes.tolist())
         return {
             M[MemoryField.IDS]: pack_ids(state.ids(rows)),
             M[MemoryField.CASCADE]: pack_ids(state.ids(cascade)),
+            F[ControlField.BY]: by,
+            F[ControlField.SALT]: salt,
+            M[MemoryField.PLACES]: places_of(place, salt),
         }
 
     def _durably(self, planned: list[Planned], request: Request, digest: bytes) -> Forgotten:
         """On the disk first, then in effect. After Poisoned the next opening tells which."""
-        staged = self._staging.stage_only(planned, request, digest)
+        staged = self.stage_only(planned, request, digest)
         self._state.log.write()
         self._state.log.sync()
         self._staging.let_count(staged)
         return self._answer(staged)
 
+    def stage_only(self, planned: list[Planned], request: Request, digest: bytes) -> Staged:
+        """As ``Staging.stage_only``, for what may be too much."""
+        try:
+            return self._staging.stage_only(planned, request, digest)
+        except InvalidArgument as error:
+            count = len(planned[0].body.get(M[MemoryField.IDS], b"")) // ID_BYTES
+            raise InvalidArgument(
+                f"this is too much at once, {count:,} memories: {error.message}. Nothing was "
+                "changed; narrow the filter and repeat it"
+            ) from error
+
     def _answer(self, staged: Staged) -> Forgotten:
-        return self.answer([(position, body) for position, _, body in staged.records], staged.end)
+        records = [(p, body) for p, header, body in staged.records if header.kind != Kind.ASKED]
+        return self.answer(records, staged.end)
 
     def _answer_again(self, repeated: Repeated) -> Forgotten:
-        records = [(p, self._state.control(p)[1]) for p, _ in repeated.records]
+        entries = [p for p, header in repeated.records if header.kind != Kind.ASKED]
+        records = [(p, self._state.control(p)[1]) for p in entries]
         return self.answer(records, repeated.end)
 
     def answer(self, records: list[tuple[int, Body]], end: int) -> Forgotten:

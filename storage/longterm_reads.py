@@ -56,6 +56,10 @@ class LongTermReads:
     def reply_bytes_max(self) -> int:
         return self._options.reply_bytes_max
 
+    @property
+    def scan_records_max(self) -> int:
+        return self._options.scan_records_max
+
     # ---- one memory ------------------------------------------------------------------------------
 
     def get(self, memory_id: str, *, include_forgotten: bool = False) -> MemoryView:

@@ -91,4 +91,5 @@ class Staging:
 
     def let_count(self, staged: Staged) -> None:
         for position, header, body in staged.records:
-            self._state.apply(header, position, body)
+            if header.kind != Kind.ASKED:  # what was said about a change; it changes nothing
+                self._state.apply(header, position, body)

@@ -192,7 +192,7 @@ class LongTermBench:
         return [memory.text for memory in page.memories]
 
     def audit(self, **how: Any) -> list[AuditView]:
-        return self.region.audit(**({"limit": 1000} | how))[0]
+        return self.region.audit(**({"limit": 1000} | how)).entries
 
     def findings(self) -> list[str]:
         return [finding.kind for finding in self.region.verify()]

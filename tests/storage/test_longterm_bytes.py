@@ -51,8 +51,13 @@ def test_bodies_are_maps_with_these_keys(tmp_path: Path) -> None:
         record = b.region._log.read(forgotten.entry.position)
         assert read_header(record).kind == Kind.FORGOTTEN
         body = cbor2.loads(body_of(record))
-        assert (body[3], body[4], body[22]) == ("tester", "why", b"")
+        assert (body[3], body[22], body[12]) == ("tester", b"", bytes(16))
         assert body[21] == bytes.fromhex(new.id.replace("-", ""))
+        assert body[32].hex() == "4779ac0c4653a972f8fdaf2b0b7c7c23"
+        behind = forgotten.entry.position + len(record)
+        record = b.region._log.read(behind + -behind % 8)
+        assert read_header(record).kind == Kind.ASKED
+        assert cbor2.loads(body_of(record)) == {4: "why"}
 
 
 def test_a_row_index_answers_as_a_dict_of_lists() -> None:

@@ -105,7 +105,7 @@ def test_its_text_is_taken_out_of_the_context_of_others(b: LongTermBench) -> Non
     for _ in range(2):
         assert CANARY.encode() not in b.every_byte()
         now = b.region.by_key((), "k")
-        assert (now.text, now.context, now.version) == ("near", None, 3)
+        assert (now.text, now.context, now.version) == ("near", "before:  , after", 3)
         assert (now.tags, now.importance) == (("a", "b"), 3)
         assert [v.version for v in b.region.history(neighbour.id)] == [3], "the others are erased"
         assert b.region.get(stranger.id).context == "something else"

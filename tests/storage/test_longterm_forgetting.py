@@ -270,10 +270,11 @@ def test_the_audit_is_read_by_what_it_says(b: LongTermBench) -> None:
     assert [e.operation for e in b.audit(by="bob")] == ["forget"]
     assert [e.by for e in b.audit(start=middle)] == ["bob", "tester"]
     assert [e.by for e in b.audit(stop=middle)] == ["ana"]
-    first, more = b.region.audit(limit=1)
-    assert more
-    rest, more = b.region.audit(after=first[0].position, limit=2)
-    assert ([e.by for e in rest], more) == (["bob", "tester"], False)
+    first = b.region.audit(limit=1)
+    assert first.more
+    assert first.upto == first.entries[0].position
+    rest = b.region.audit(after=first.upto, limit=2)
+    assert ([e.by for e in rest.entries], rest.more) == (["bob", "tester"], False)
     end = b.region.refuse("forget", {"id": one.id}, "mallory", None)
     b.commit()
     assert b.region.durable >= end

@@ -1,0 +1,123 @@
+"""Which of many texts stand in another one, as whole words: found without trying each of them.
+
+A text is looked up by its first characters, so what it costs depends on the text that is searched
+and hardly on how many are looked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+_LEAD: Final = 8  # characters by which a text is looked up
+_LONG: Final = 24  # so much does not stand in another word by accident
+
+
+class Quotes:
+    """Texts by the number of who owns them; several may own the same one."""
+
+    def __init__(self, texts: Iterable[str] = ()) -> None:
+        self._texts: dict[int, str] = {}
+        self._owners: dict[str, int] = {}  # how many
+        self._by_lead: dict[str, list[str]] = {}
+        self._leads: dict[int, int] = {}  # length of a lead -> how many leads have it
+        for number, text in enumerate(texts):
+            self.add(number, text)
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def add(self, owner: int, text: str) -> None:
+        """Blanks around it do not count; nothing but blanks is never found."""
+        text = text.strip()
+        if self._texts.get(owner) == text:
+            return
+        self.discard(owner)
+        if not text:
+            return
+        self._texts[owner] = text
+        self._owners[text] = self._owners.get(text, 0) + 1
+        if self._owners[text] > 1:
+            return
+        lead = text[:_LEAD]
+        beside = self._by_lead.setdefault(lead, [])
+        if not beside:
+            self._leads[len(lead)] = self._leads.get(len(lead), 0) + 1
+        beside.append(text)
+        beside.sort(key=len, reverse=True)  # the longest one that fits is meant
+
+    def discard(self, owner: int) -> bool:
+        text = self._texts.pop(owner, None)
+        if text is None:
+            return False
+        self._owners[text] -= 1
+        if not self._owners[text]:
+            del self._owners[text]
+            lead = text[:_LEAD]
+            self._by_lead[lead].remove(text)
+            if not self._by_lead[lead]:
+                del self._by_lead[lead]
+                self._leads[len(lead)] -= 1
+                if not self._leads[len(lead)]:
+                    del self._leads[len(lead)]
+        return True
+
+    def text_of(self, owner: int) -> str | None:
+        return self._texts.get(owner)
+
+    def places_in(self, text: str) -> Iterator[tuple[int, int]]:
+        """[start, stop) of each one that stands in ``text``, none inside of another."""
+        if not self._texts:
+            return
+        lengths = sorted(self._leads, reverse=True)
+        at = 0
+        while at < len(text):
+            stop = self._found_at(text, at, lengths)
+            if stop:
+                yield at, stop
+                at = stop
+            else:
+                at += 1
+
+    def stand_in(self, text: str) -> bool:
+        return next(self.places_in(text), None) is not None
+
+    def cut_from(self, text: str) -> str:
+        """``text`` with a blank in the place of each."""
+        parts, end = [], 0
+        for start, stop in self.places_in(text):
+            parts.append(text[end:start])
+            end = stop
+        return " ".join([*parts, text[end:]]) if end else text
+
+    def _found_at(self, text: str, at: int, lengths: list[int]) -> int:
+        for length in lengths:
+            for each in self._by_lead.get(text[at : at + length], ()):
+                if text.startswith(each, at) and is_whole(text, at, at + len(each)):
+                    return at + len(each)
+        return 0
+
+
+def is_whole(text: str, start: int, stop: int) -> bool:
+    """Whether [start, stop) is not a part of longer words: "Yes" in "Yesterday" is. In scripts
+    that put no blanks between words every place is the end of one.
+    """
+    if stop - start >= _LONG:
+        return True
+    return not (_joined(text, start) or _joined(text, stop))
+
+
+def _joined(text: str, at: int) -> bool:
+    if not 0 < at < len(text):
+        return False
+    before, after = text[at - 1], text[at]
+    return _is_word(before) and _is_word(after)
+
+
+def _is_word(character: str) -> bool:
+    if not (character.isalnum() or character == "_"):
+        return False
+    code = ord(character)
+    # Thai to Tibetan, Chinese and Japanese, the ideographs of the planes beyond.
+    return not (0x0E00 <= code < 0x1000 or 0x2E80 <= code < 0xAC00 or 0xF900 <= code < 0xFB00
+                or 0x20000 <= code < 0x40000)  # fmt: skip
