@@ -125,27 +125,53 @@ def weighted(
     *,
     boosted: Collection[K] = (),
     boost: float = 0.0,
+    limit: int | None = None,
 ) -> list[Fused[K]]:
     """Best first, equal scores by ascending ``what``. Each leg's scores are stretched so that its
-    worst candidate has 0 and its best 1 (all equal: 1); without a score it is 0.
+    worst candidate has 0 and its best 1 (all equal: 1); without a score it is 0. ``limit``: so many
+    are wanted, the arithmetic of the others is not kept.
     """
     legs = list(legs)
-    shares: dict[K, list[Share]] = {what: [] for leg in legs for what, _ in leg.ranked}
-    for leg in legs:
-        ranks = {what: rank for rank, (what, _) in enumerate(leg.ranked, 1)}
-        assert len(ranks) == len(leg.ranked), "a leg ranks each candidate once"
-        scores = {what: s for what, s in leg.others.items() if what in shares} | dict(leg.ranked)
-        low, high = min(scores.values(), default=0.0), max(scores.values(), default=0.0)
-        for what, its in shares.items():
-            score = scores.get(what)
-            value = 0.0 if score is None else (score - low) / (high - low) if high > low else 1.0
-            rank = ranks.get(what)
-            its.append(Share(leg.name, rank, score, value, weights[leg.name], low, high))
-    return _sorted(
-        Fused(what, sum(s.points for s in its) + extra, tuple(its), extra)
-        for what, its in shares.items()
-        for extra in [boost if what in boosted else 0.0]
-    )
+    totals: dict[K, float] = dict.fromkeys((what for leg in legs for what, _ in leg.ranked), 0.0)
+    stretched = [_Stretched(leg, weights[leg.name], totals) for leg in legs]
+    for one in stretched:
+        for what, score in one.scores.items():
+            totals[what] += one.weight * one.value(score)
+    for what in totals.keys() & set(boosted):
+        totals[what] += boost
+    best = sorted(totals, key=lambda what: (-totals[what], what))[:limit]
+    return [
+        Fused(
+            what,
+            totals[what],
+            tuple(one.share(what) for one in stretched),
+            boost if what in boosted else 0.0,
+        )
+        for what in best
+    ]
+
+
+class _Stretched(Generic[K]):
+    """The scores of one leg, and where they lie between its lowest and its highest."""
+
+    def __init__(self, leg: Leg[K], weight: float, candidates: Collection[K]) -> None:
+        self.name, self.weight = leg.name, weight
+        self.ranks = {what: rank for rank, (what, _) in enumerate(leg.ranked, 1)}
+        assert len(self.ranks) == len(leg.ranked), "a leg ranks each candidate once"
+        self.scores = {what: s for what, s in leg.others.items() if what in candidates}
+        self.scores.update(leg.ranked)
+        self.low = min(self.scores.values(), default=0.0)
+        self.high = max(self.scores.values(), default=0.0)
+
+    def value(self, score: float) -> float:
+        span = self.high - self.low
+        return (score - self.low) / span if span > 0 else 1.0
+
+    def share(self, what: K) -> Share:
+        score = self.scores.get(what)
+        value = 0.0 if score is None else self.value(score)
+        rank = self.ranks.get(what)
+        return Share(self.name, rank, score, value, self.weight, self.low, self.high)
 
 
 def reciprocal(

@@ -81,7 +81,7 @@ def search(
     gate = view.gate(wanted)
     depth = max(config.candidates, offset + limit)
     found = {name: _find(view, name, query, vector, depth, gate) for name in names}
-    fused = _fuse(view, query, vector, found, fusion, config)
+    fused = _fuse(view, query, vector, found, fusion, config, offset + limit)
     parts = _parts(found, config)
     return [Result(one.what, parts[one.what], one) for one in fused[offset : offset + limit]]
 
@@ -101,6 +101,7 @@ def _fuse(
     found: dict[str, Found],
     fusion: str,
     config: FusionConfig,
+    limit: int,
 ) -> list[Fused[int]]:
     weights = config.weights()
     everything = sorted({row for one in found.values() for row in one.rows})
@@ -123,7 +124,7 @@ def _fuse(
     # One leg alone counts whole, so that a score means the same whatever the strategy is.
     total = sum(weights[leg.name] for leg in legs if leg.ranked) or 1.0
     shares = {leg.name: weights[leg.name] / total for leg in legs}
-    return weighted(legs, shares, boosted=boosted, boost=config.speaker)
+    return weighted(legs, shares, boosted=boosted, boost=config.speaker, limit=limit)
 
 
 def _parts(found: dict[str, Found], config: FusionConfig) -> dict[int, int]:

@@ -20,7 +20,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 DIMENSION: Final = 384
 BLOCK: Final = 1_000  # memories made at once
 _VOCABULARY = 50_000
-_STOP_WORDS = 120  # the most frequent words are no part of queries
+_STOP_WORDS = 60  # the most frequent words are no part of queries
 _WORDS_EACH, _TOPIC_WORDS, _OF_TOPIC = 40, 30, 8
 _QUERY_WORDS = 6
 _SYLLABLES = [c + v for c in "bdfgklmnprstvz" for v in ("a", "e", "i", "o", "u", "ar", "en")]
@@ -41,7 +41,7 @@ class Corpus:
         ranks = np.arange(1, _VOCABULARY + 1)
         self._frequency = np.cumsum(1 / ranks**1.05)
         self._frequency /= self._frequency[-1]
-        self._topic_words = rng.integers(_STOP_WORDS, _VOCABULARY // 4, (topics, _TOPIC_WORDS))
+        self._topic_words = rng.integers(120, _VOCABULARY // 4, (topics, _TOPIC_WORDS))
 
     @cached_property
     def vocabulary(self) -> list[str]:
@@ -81,15 +81,18 @@ class Corpus:
         return found
 
     def queries(self, count: int) -> list[tuple[str, Array]]:
-        """Words of some memory and a vector beside its own, cosine about 0.75."""
+        """Six words of some memory, the two most frequent among them (3 to 5 % of all memories have
+        such a one), and a vector beside its own, cosine about 0.75.
+        """
         rng = np.random.default_rng(self._seed + 1)
         found = []
         for n in rng.integers(0, self.count, count).tolist():
             vectors, places = self._block(n // BLOCK * BLOCK)
             asked = np.unique(places[n % BLOCK])
-            asked = rng.permutation(asked[asked >= _STOP_WORDS])[:_QUERY_WORDS]
+            asked = asked[asked >= _STOP_WORDS]
+            asked[2:] = rng.permutation(asked[2:])
             mixed = vectors[n % BLOCK] + 0.9 * _unit(self._drawn(rng, 1))[0]
-            text = " ".join(self.vocabulary[place] for place in asked.tolist())
+            text = " ".join(self.vocabulary[place] for place in asked[:_QUERY_WORDS].tolist())
             found.append((text, _unit(mixed[None])[0]))
         return found
 

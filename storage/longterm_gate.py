@@ -17,6 +17,7 @@ from neverforget.storage.longterm_results import MemoryFilter
 from neverforget.storage.longterm_rows import BLOCK_ROWS, FAILS, PASSES, UNKNOWN
 from neverforget.storage.longterm_where import Where
 from neverforget.storage.memory_table import Array
+from neverforget.storage.vector_math import NO_IDS
 
 if TYPE_CHECKING:
     from neverforget.storage.longterm_view import LongTermView
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 _AT_ONCE: Final = 1_000  # so few are asked before the search begins
 _WIDER: Final = 4  # how much more is looked at when duplicates left too few
 _MARGIN: Final = 1.5
+_DEPTH_MAX: Final = 1_000  # hits; a deeper search costs more than it may save
 
 
 class Gate:
@@ -39,7 +41,7 @@ class Gate:
         self._judged = view.rows.judged(repr(wanted.where)) if self._where is not None else []
         # What passes lives, and nothing else is in the indexes once they have followed.
         self.open = not view.lagging and self._passing == view.rows.living_count
-        if self._passing <= _AT_ONCE:
+        if self._where is not None and len(self._unknown()) <= _AT_ONCE:
             self.settle()
 
     def passes(self, original: int) -> bool:
@@ -59,7 +61,7 @@ class Gate:
         if self._where is None:
             return asked * _WIDER
         deeper = int(_MARGIN * asked * limit / max(found, 1))
-        if found and deeper * _WIDER < self._passing:
+        if found and deeper <= _DEPTH_MAX and deeper * _WIDER < self._passing:
             return deeper
         self.settle()
         return asked
@@ -68,12 +70,18 @@ class Gate:
         """Ask all records that are to be asked: the mask then says everything."""
         if self._where is None:
             return
-        rows = np.flatnonzero(self.mask)
-        originals = self._view.rows.originals(rows)
-        matching = [self.passes(original) for original in originals.tolist()]
-        self.mask = np.zeros(len(self.mask), bool)
-        self.mask[rows[matching]] = True
+        for row in self._unknown().tolist():
+            self.passes(row)
+        matching = self.mask & (np.concatenate(self._judged) == PASSES)
+        self.mask = self._view.rows.with_derived(matching)
         self._where, self.open = None, False
+
+    def _unknown(self) -> Array:
+        """Rows of which a record is still to be asked. Chunks have that of their original."""
+        if not self._judged:
+            return NO_IDS
+        asked = self._view.rows.without_derived(self.mask)
+        return np.flatnonzero(asked & (np.concatenate(self._judged) == UNKNOWN))
 
     def _judge(self, original: int, where: Where) -> int:
         position = int(self._view.rows.column("position")[original])

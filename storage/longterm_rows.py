@@ -148,14 +148,22 @@ class RowsView:
                 parts[at] = self._blocks[at].passing.keep(key, mask[start:stop])
                 start = stop
             if len(stale) == len(parts):
-                return self._with_derived(mask)
-        return self._with_derived(np.concatenate([part for part in parts if part is not None]))
+                return self.with_derived(mask)
+        return self.with_derived(np.concatenate([part for part in parts if part is not None]))
 
-    def _with_derived(self, mask: Array) -> Array:
+    def with_derived(self, mask: Array) -> Array:
+        """With what living chunks and summaries of these there are, and no other."""
         _, rows = self._derived
         if len(rows):
             mask = mask.copy()
             mask[rows] = self.living[rows] & mask[self.originals(rows)]
+        return mask
+
+    def without_derived(self, mask: Array) -> Array:
+        _, rows = self._derived
+        if len(rows):
+            mask = mask.copy()
+            mask[rows] = False
         return mask
 
     def _only(self, blocks: list[int]) -> RowsView:
