@@ -7,7 +7,7 @@ out of what is indexed of them, so that it is not found through its neighbours.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from neverforget.storage.control import Body
 from neverforget.storage.longterm_fields import M, MemoryField
@@ -15,6 +15,8 @@ from neverforget.storage.longterm_results import Namespace
 from neverforget.storage.quotes import Quotes
 from neverforget.storage.text_analysis import date_words
 from neverforget.storage.text_overlay import TextDocument
+
+_LABEL_CHARACTERS_MAX: Final = 200
 
 
 class ForgottenTexts:
@@ -48,6 +50,7 @@ class ForgottenTexts:
 
 def document_of(row: int, body: Body, timestamp_us: int, forgotten: ForgottenTexts) -> TextDocument:
     """``timestamp_us``: of the record, for a memory that says nothing of its time."""
+    place = namespace_of(body)
     context = _text(body.get(M[MemoryField.CONTEXT]))
     when = body.get(M[MemoryField.OCCURRED_AT])
     if when is None:
@@ -57,12 +60,20 @@ def document_of(row: int, body: Body, timestamp_us: int, forgotten: ForgottenTex
         _text(body.get(M[MemoryField.TEXT])),
         forgotten.cut_from(context) if context and len(forgotten) else context,
         _date(when),
+        tuple(namespace_label(place[:length]) for length in range(1, len(place) + 1)),
     )
 
 
 def speaker_of(body: Body) -> str | None:
     speaker = body.get(M[MemoryField.SPEAKER])
     return speaker if isinstance(speaker, str) else None
+
+
+def namespace_label(namespace: Namespace) -> str:
+    """What everything in a namespace or below it is labelled with. Two may share one: it narrows a
+    search, and what it finds is asked for its namespace all the same.
+    """
+    return ("n:" + "/".join(namespace))[:_LABEL_CHARACTERS_MAX]
 
 
 def namespace_of(body: Body) -> Namespace:

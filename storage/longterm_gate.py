@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from neverforget.storage.errors import Corrupt
+from neverforget.storage.longterm_documents import namespace_label
 from neverforget.storage.longterm_results import MemoryFilter
 from neverforget.storage.longterm_rows import BLOCK_ROWS, FAILS, PASSES, UNKNOWN
 from neverforget.storage.longterm_where import Where
 from neverforget.storage.memory_table import Array
+from neverforget.storage.text_snapshot import AllowedIds
 from neverforget.storage.vector_math import NO_IDS
 
 if TYPE_CHECKING:
@@ -35,6 +37,8 @@ class Gate:
 
     def __init__(self, view: LongTermView, wanted: MemoryFilter) -> None:
         self._view = view
+        self.labels = (namespace_label(wanted.namespace),) if wanted.namespace else ()
+        self._words: AllowedIds | None = None
         self.mask: Array = view.rows.passing(wanted)
         self._passing = int(np.count_nonzero(self.mask))
         self._where = Where(wanted.where) if wanted.where else None
@@ -43,6 +47,15 @@ class Gate:
         self.open = not view.lagging and self._passing == view.rows.living_count
         if self._where is not None and len(self._unknown()) <= _AT_ONCE:
             self.settle()
+
+    @property
+    def words(self) -> AllowedIds | None:
+        """For the text index; None when the gate is open."""
+        if self.open:
+            return None
+        if self._words is None:
+            self._words = AllowedIds(self.mask)
+        return self._words
 
     def passes(self, original: int) -> bool:
         """Whether its record matches as well. An unreadable one does not."""
@@ -74,7 +87,7 @@ class Gate:
             self.passes(row)
         matching = self.mask & (np.concatenate(self._judged) == PASSES)
         self.mask = self._view.rows.with_derived(matching)
-        self._where, self.open = None, False
+        self._where, self.open, self._words = None, False, None
 
     def _unknown(self) -> Array:
         """Rows of which a record is still to be asked. Chunks have that of their original."""

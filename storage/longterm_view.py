@@ -109,8 +109,10 @@ class LongTermView:
             return Found([], [], [])
 
         def search(count: int) -> _Hits:
-            allowed = None if gate.open else gate.mask
-            return _Hits(*self.text.matches(query, count, field=field, allowed=allowed))
+            labels = () if gate.open else gate.labels
+            return _Hits(
+                *self.text.matches(query, count, field=field, allowed=gate.words, labels=labels)
+            )
 
         return self._distinct(search, limit, gate, field == CONTEXT)
 

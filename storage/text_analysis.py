@@ -12,7 +12,8 @@ what accents are left, and stems (English). What happens here is what it cannot 
 * everything else that is no letter or digit separates words. A query is made of words like any
   text: quotes, ``AND``, ``:*`` or brackets mean nothing in it and cannot raise.
 
-Raise ``ANALYSIS_VERSION`` whenever a text is cut differently: indexes are rebuilt then.
+Raise ``ANALYSIS_VERSION`` whenever a text is cut or labelled differently: indexes are rebuilt
+then.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-ANALYSIS_VERSION: Final = 1
+ANALYSIS_VERSION: Final = 2
 WORD_CHARACTERS_MAX: Final = 64  # of longer ones (base64, hashes) the beginning counts
 
 _ASCII_WORD = re.compile(r"[A-Za-z0-9]+(?:[_'][A-Za-z0-9]+)*(?:\+\+|#(?![A-Za-z0-9#]))?")

@@ -54,11 +54,14 @@ class TextMatches(NamedTuple):
     complete: bool
 
 
-class _Allowed:
-    """A set of ids, given as such or as one truth value an id."""
+class AllowedIds:
+    """A set of ids, given as such or as one truth value an id. Worth keeping for several searches
+    of one snapshot.
+    """
 
     def __init__(self, given: Any) -> None:
         self._mask: Array | None = None
+        self.query: Query | None = None  # of the ids, once a search has needed it
         if isinstance(given, np.ndarray) and given.dtype == np.bool_:
             self._mask, self.count = given, int(np.count_nonzero(given))
         else:
@@ -138,13 +141,16 @@ class TextSnapshot:
         labels: Labels = (),
     ) -> TextMatches:
         """As ``search``, with more than ``limit`` hits where they came along: all that there are,
-        if the answer says so. ``allowed`` may also be an array with one truth value an id.
+        if the answer says so. ``allowed`` may also be an array with one truth value an id, or
+        AllowedIds.
         """
         assert field in FIELDS, field
         words = self.words(query)
         if not words or limit < 1:
             return TextMatches(NO_IDS, NO_SCORES, not words)
-        wanted = None if allowed is None else _Allowed(allowed)
+        wanted = allowed if isinstance(allowed, AllowedIds) else None
+        if wanted is None and allowed is not None:
+            wanted = AllowedIds(allowed)
         groups = [{_label(g)} if isinstance(g, str) else {_label(x) for x in g} for g in labels]
         old = self._search_disk(words, limit, field, wanted, groups)
         recent = self._search_overlay(words, field, wanted, groups)
@@ -154,7 +160,7 @@ class TextSnapshot:
         return TextMatches(ids, scores, old.complete)
 
     def _search_overlay(
-        self, words: list[str], field: str, wanted: _Allowed | None, groups: list[set[str]]
+        self, words: list[str], field: str, wanted: AllowedIds | None, groups: list[set[str]]
     ) -> tuple[Array, Array]:
         def passes(document: TextDocument) -> bool:
             return all(not group.isdisjoint(document.labels) for group in groups)
@@ -176,13 +182,15 @@ class TextSnapshot:
         words: list[str],
         limit: int,
         field: str,
-        wanted: _Allowed | None,
+        wanted: AllowedIds | None,
         groups: list[set[str]],
     ) -> TextMatches:
         """The cheapest of three: the allowed ids are part of the query; or everything that matches
         is taken; or the best are, deeper and deeper until enough of them are allowed.
         """
         documents = self._searcher.num_docs
+        labelled = [sum(self._frequency("label", each) for each in group) for group in groups]
+        documents = min([documents, *labelled])
         most = min(documents, sum(self._frequency(field, word) for word in words))
         if most == 0 or (wanted is not None and wanted.count == 0):
             return TextMatches(NO_IDS, NO_SCORES, True)
@@ -194,7 +202,8 @@ class TextSnapshot:
             looked_at = most if most <= MATCHES_MAX else min(most, depth)
             terms = min(_TERM * wanted.count, _SET + _IN_SET * wanted.count)
             if terms < _HIT * looked_at:
-                query, most = _both(query, self._one_of(wanted.ids())), min(most, wanted.count)
+                wanted.query = wanted.query or self._one_of(wanted.ids())
+                query, most = _both(query, wanted.query), min(most, wanted.count)
                 depth = most
             elif 2 * among < documents:
                 query = _both(query, self._between(first, last))
