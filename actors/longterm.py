@@ -16,8 +16,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from neverforget.actors import longterm_requests as requests
+from neverforget.actors.checks import Checked
 from neverforget.actors.embedding import Embedding
 from neverforget.actors.group_commit import Mutations
+from neverforget.actors.longterm_checks import CheckedLongTerm
 from neverforget.actors.longterm_indexing import Indexing
 from neverforget.actors.longterm_life import LongTermOpening
 from neverforget.actors.longterm_messages import LongTermStatusReply, Recall
@@ -171,6 +173,9 @@ class LongTerm(RegionOwner[LongTermRegion]):
             pending.reply(reply)
             return
         self._keep_promises()
+
+    def _checked(self, region: LongTermRegion) -> Checked:
+        return CheckedLongTerm(self._fs, region, self._indexing)
 
     def _read(self, region: LongTermRegion, pending: Pending) -> AnyReply | None:
         request = pending.request

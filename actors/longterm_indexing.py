@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from neverforget.actors.embedding import Embedding
 from neverforget.actors.embedding_pumps import EmbeddingPumps
@@ -43,6 +43,16 @@ _LOOK_S: Final = 0.05  # until what was written is synced
 _END_S: Final = 10.0
 
 
+class OnDisk(NamedTuple):
+    """The newest generation: its number (0: none), when it was stored here (0: before), and the
+    bytes of all derived files.
+    """
+
+    generation: int
+    stored_us: int
+    bytes: int
+
+
 class Indexing:
     """Of one open region. ``turn`` is held by the owner while it changes the region. ``news`` is
     called, on any thread, when there is something to see.
@@ -64,8 +74,7 @@ class Indexing:
         self.speakers = KnownSpeakers()
         self.error: NeverforgetError | None = None  # why the indexes are not open, or not stored
         self.clean_upto = 0  # no derived file holds what was erased below
-        self.published_us = 0
-        self.derived_bytes = 0
+        self.on_disk = OnDisk(0, 0, 0)
         self._spec = spec
         self._fs = fs
         self._clock = clock
@@ -130,10 +139,6 @@ class Indexing:
     def findings(self) -> list[Finding]:
         stored = [] if self._stored is None else self._stored.findings
         return [*self.embedder.findings, *stored]
-
-    @property
-    def generation(self) -> int:
-        return 0 if self._stored is None else self._stored.manifest.number
 
     @property
     def directory(self) -> Path:
@@ -258,7 +263,7 @@ class Indexing:
                 self._clock.monotonic,
                 self._woken.set,
             )
-        self.derived_bytes = _bytes_below(self._fs, self.directory)
+        self._see_disk(stored, 0)
         self.index = stored.index
         self._note_change()
 
@@ -311,16 +316,18 @@ class Indexing:
             manifest = self._stored.publish()
         self._changed_at, self._pause_s = None, _PAUSE_S_MIN
         self.error = None
-        self.published_us = self._clock.now_us()
         self.clean_upto = manifest.watermark
-        self.derived_bytes = _bytes_below(self._fs, self.directory)
+        self._see_disk(self._stored, self._clock.now_us())
         self._news()
         return True
+
+    def _see_disk(self, stored: Generations, at_us: int) -> None:
+        self.on_disk = OnDisk(stored.manifest.number, at_us, _bytes_below(self._fs, self.directory))
 
     def _store_at_the_end(self) -> None:
         """Where that is quick: vectors took longer to come by than to store."""
         index = self.index
-        if index is None or self._changed_at is None or self.derived_bytes > QUICK_BYTES:
+        if index is None or self._changed_at is None or self.on_disk.bytes > QUICK_BYTES:
             return
         try:
             while index.bring(SLICE):

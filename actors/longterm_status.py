@@ -10,7 +10,7 @@ def index_status(indexing: Indexing) -> IndexStatus | None:
     index = indexing.index
     if index is None:
         return None
-    view, embedder = index.view(), indexing.embedder
+    view, embedder, on_disk = index.view(), indexing.embedder, indexing.on_disk
     return IndexStatus(
         embedder=embedder.name,
         embedder_state=embedder.health.state,
@@ -21,7 +21,7 @@ def index_status(indexing: Indexing) -> IndexStatus | None:
         waiting=indexing.waiting(view),
         failed=view.failed,
         lag=index.lag,
-        generation=indexing.generation,
-        published_us=indexing.published_us,
-        derived_bytes=indexing.derived_bytes,
+        generation=on_disk.generation,
+        published_us=on_disk.stored_us,
+        derived_bytes=on_disk.bytes,
     )

@@ -1,0 +1,183 @@
+"""What is derived may be lost, damaged or impossible to store: callers see none of it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from neverforget.actors import longterm_messages as m
+from neverforget.actors.longterm_indexing import IDLE_S
+from neverforget.actors.messages import Verify, VerifyReply
+from tests.actors.conftest import Owning
+from tests.actors.longterm_owners import OwnedLongTerm
+from tests.fakes.embedders import Plain
+from tests.fakes.failing_filesystem import FailingFileSystem
+
+
+def publish(owned: OwnedLongTerm) -> int:
+    """Let it be idle for long enough; the number of the new generation."""
+    owned.settle()
+    before = owned.index().generation
+    owned.pass_time(IDLE_S + 1)
+    owned.until(lambda: owned.index().generation > before)
+    return owned.index().generation
+
+
+def derived(owned: OwnedLongTerm) -> Path:
+    return owned.directory / "derived-1"
+
+
+def all_files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def holding(folder: Path, word: bytes) -> list[str]:
+    return [str(path) for path in all_files(folder) if word in path.read_bytes()]
+
+
+def test_a_generation_is_stored_when_nothing_happens_for_a_while(longterm: OwnedLongTerm) -> None:
+    longterm.remember("green tea")
+    longterm.settle()
+    assert longterm.index().generation == 0
+    publish(longterm)
+    index = longterm.index()
+    assert (index.generation, index.published_us) == (1, int(longterm.clock.now * 1e6))
+    assert index.derived_bytes == sum(path.stat().st_size for path in all_files(derived(longterm)))
+    longterm.pass_time(10 * IDLE_S)
+    assert longterm.index().generation == 1  # nothing has changed
+
+
+def test_what_a_generation_holds_is_not_embedded_again(owning: Owning) -> None:
+    owned = owning(Plain())
+    owned.remember("green tea", "black tea")
+    publish(owned)
+    owned.owner.close()
+    embedder = Plain()
+    again = owning(embedder)
+    again.settle()
+    assert len(again.found("tea", strategy="vector")) == 2
+    assert embedder.asked == [["tea"]]
+
+
+@pytest.mark.parametrize("harm", ["gone", "empty", "flipped", "cut"])
+def test_any_damaged_file_is_made_anew_and_reported(owning: Owning, harm: str) -> None:
+    texts = [f"memory number {n}" for n in range(20)]
+    owned = owning(Plain())
+    owned.remember(*texts)
+    publish(owned)
+    owned.owner.close()
+    folder = derived(owned)
+    pristine = folder.with_name("pristine")
+    shutil.copytree(folder, pristine)
+    for path in all_files(pristine):
+        if path.name == "LOCK":
+            continue
+        shutil.rmtree(folder)
+        shutil.copytree(pristine, folder)
+        victim = folder / path.relative_to(pristine)
+        damage(victim, harm)
+        again = owning(Plain())
+        again.settle()
+        for strategy in ("text", "vector"):
+            assert sorted(again.found("memory number", strategy=strategy, limit=50)) == sorted(
+                texts
+            ), (victim, strategy)
+        again.owner.close()
+
+
+def damage(path: Path, harm: str) -> None:
+    data = path.read_bytes()
+    if harm == "gone":
+        path.unlink()
+    elif harm == "empty":
+        path.write_bytes(b"")
+    elif harm == "cut":
+        path.write_bytes(data[: len(data) // 2])
+    elif data:
+        middle = len(data) // 2
+        path.write_bytes(data[:middle] + bytes([data[middle] ^ 0xFF]) + data[middle + 1 :])
+
+
+def test_damage_is_in_the_findings(owning: Owning) -> None:
+    owned = owning(Plain())
+    owned.remember("green tea")
+    publish(owned)
+    (vectors,) = derived(owned).glob("vectors-*")
+    damage(vectors, "flipped")
+    found = owned.ask(Verify(1), VerifyReply).findings
+    assert [(f.kind, f.severity, f.file) for f in found] == [
+        ("bad_derived_file", "repaired", str(vectors))
+    ]
+    owned.owner.close()
+    again = owning(Plain())
+    again.settle()
+    found = again.ask(Verify(1), VerifyReply).findings
+    assert ("bad_derived_file", str(vectors)) in [(f.kind, f.file) for f in found]
+    assert again.found("tea", strategy="vector") == ["green tea"]
+
+
+def test_an_erased_text_is_in_no_file_when_the_erasure_is_answered(longterm: OwnedLongTerm) -> None:
+    erased, kept = longterm.remember("unmistakable xylophone", "something else")
+    publish(longterm)
+    assert holding(longterm.directory, b"xylophone")
+    reply = longterm.ask(longterm.erase(erased), m.MemoriesErasedReply)
+    assert reply.result.ids == [erased]
+    assert len(reply.result.unreachable) == 1  # backups
+    assert holding(longterm.directory, b"xylophone") == []
+    assert holding(longterm.directory, b"unmistakable") == []
+    assert longterm.get(erased, kept) == [None, "something else"]
+    assert longterm.found("xylophone", strategy="text") == []
+    assert longterm.index().vectors == 1
+
+
+def test_a_purge_is_answered_when_its_words_are_gone(longterm: OwnedLongTerm) -> None:
+    (memory,) = longterm.remember("unmistakable xylophone")
+    publish(longterm)
+    longterm.ask(longterm.forget(memory), m.ForgottenReply)
+    longterm.pass_time(60)
+    number = longterm.next_id()
+    before = int(longterm.clock.now * 1e6) + 1
+    purge = m.Purge(number, (), "tester", 7, number, before, False, "confirmed", None)
+    assert longterm.ask(purge, m.ForgottenReply).count == 1
+    assert holding(longterm.directory, b"xylophone") == []
+
+
+def test_an_erasure_tells_where_a_copy_is_left_when_the_disk_is_full(owning: Owning) -> None:
+    """The log is clean, no search finds it; the derived files are rewritten when there is room."""
+    fs = FailingFileSystem()
+    fs.full = True
+    owned = owning(Plain(), fs=fs)
+    (memory,) = owned.remember("unmistakable xylophone")
+    publish(owned)
+    fs.fails = lambda op, path: op == "create" and "derived" in str(path)
+    request = owned.erase(memory)
+    reply = owned.ask(request, m.MemoriesErasedReply)
+    assert any("search indexes" in said for said in reply.result.unreachable)
+    assert owned.found("xylophone") == []
+    fs.mend()
+    owned.pass_time(60)
+    again = owned.ask(request, m.MemoriesErasedReply)  # repeated, it waits for that
+    owned.until(lambda: owned.index().generation > 1)
+    assert again.result.ids == [memory]
+    assert holding(owned.directory, b"xylophone") == []
+
+
+def test_a_full_disk_stops_neither_writes_nor_searches(owning: Owning) -> None:
+    fs = FailingFileSystem()
+    fs.full = True
+    owned = owning(Plain(), fs=fs)
+    owned.remember("white tea")
+    owned.settle()
+    fs.fails = lambda op, path: op == "create" and "derived" in str(path)
+    owned.remember("green tea")
+    owned.settle()
+    owned.pass_time(IDLE_S + 1)
+    owned.remember("black tea")
+    assert sorted(owned.found("tea")) == ["black tea", "green tea", "white tea"]
+    assert owned.index().generation == 0
+    fs.mend()
+    owned.settle()
+    owned.pass_time(60 + IDLE_S)
+    owned.until(lambda: owned.index().generation > 0)
