@@ -309,7 +309,6 @@ class OwnerView(Struct, array_like=True):
     state: str
     epoch: int
     socket: str
-    restarts: int
 
 
 class HostReply(Reply, tag=113):

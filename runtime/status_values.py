@@ -45,7 +45,9 @@ class OwnerInfo(Struct, frozen=True):
 
     state: "recovering", "serving", "readonly" or "quarantined"; ``reason`` says why.
     epoch: grows with every new owner.
-    queue: requests waiting; ``clients``: open connections; ``restarts``: by Ray, since the host.
+    queue: requests waiting; ``clients``: open connections.
+    restarts: processes that owned it before this one, since the host began; one that died before it
+        had the lock of its region is not counted.
     log_bytes: bytes of log on disk; ``durable_bytes``: log position up to which it is synced.
     recovery_s: seconds the last opening took; ``last_sync_s``: seconds the last sync took.
     """

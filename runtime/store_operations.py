@@ -241,7 +241,7 @@ def _owner(partition: int, reply: StatusReply, view: OwnerView | None) -> OwnerI
         epoch=0 if region is None else region.epoch,
         queue=reply.queue,
         clients=reply.clients,
-        restarts=0 if view is None else view.restarts,
+        restarts=0 if region is None else region.restarts,
         sessions=0 if region is None else region.sessions,
         turns=0 if region is None else region.turns,
         log_bytes=0 if region is None else region.log_bytes,

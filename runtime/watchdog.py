@@ -53,7 +53,6 @@ class Owner:
     spawn: Callable[[], OwnerHandle]
     process: ProcessId | None = None
     welcome: Welcome | None = None
-    restarts: int = 0
     answered_at: float = field(default_factory=time.monotonic)
     stopped_at: float | None = None
 
@@ -66,7 +65,6 @@ class Owner:
             "recovering" if welcome is None else welcome.state,
             0 if welcome is None else welcome.epoch,
             self.spec.socket,
-            self.restarts,
         )
 
 
@@ -138,7 +136,6 @@ class Watchdog:
 
     def _is_now(self, owner: Owner, process: ProcessId) -> None:
         if owner.process is not None:
-            owner.restarts += 1
             log.warning("%s runs again, as process %d", owner.handle.name, process.pid)
         owner.process = process
 

@@ -37,6 +37,7 @@ from pathlib import Path
 from typing import Final, Literal, get_args
 
 import msgspec
+from msgspec.structs import replace
 
 from neverforget.storage.errors import StoreLocked
 
@@ -62,7 +63,8 @@ class ProcessId(msgspec.Struct, frozen=True):
 
 class Holder(msgspec.Struct, frozen=True):
     """The record in a LOCK file. ``host``: the process without which this one has no reason to
-    live.
+    live. ``restarts``: how many processes of that same host have held the lock before this one.
+    ``released``: it holds it no longer; only the next holder wants to know.
     """
 
     process: ProcessId
@@ -70,6 +72,8 @@ class Holder(msgspec.Struct, frozen=True):
     boot: str
     node: str
     host: ProcessId | None = None
+    restarts: int = 0
+    released: bool = False
 
 
 class DirectoryLock:
@@ -106,9 +110,10 @@ class DirectoryLock:
         while True:
             descriptor = _try_lock(path)
             if descriptor is not None:
-                taken_from = read_holder(directory)
-                _write_record(descriptor, msgspec.json.encode(holder))
-                return cls(directory, descriptor, holder, taken_from)
+                last = _read_record(directory)
+                holder = replace(holder, restarts=_restarts(holder, last))
+                _write_record(descriptor, holder)
+                return cls(directory, descriptor, holder, _unreleased(last))
             other = read_holder(directory)
             if other is not None and may_end(other) and end_process(other.process):
                 started = time.monotonic()  # that was not waiting for a living owner
@@ -142,7 +147,7 @@ class DirectoryLock:
         if self._descriptor < 0:
             return
         # The record goes first: it must never name a living process that no longer holds the lock.
-        _write_record(self._descriptor, b"")
+        _write_record(self._descriptor, replace(self.holder, released=True))
         self._forget()
 
     def _forget(self) -> None:
@@ -167,6 +172,20 @@ def read_holder(directory: Path) -> Holder | None:
     """Who last wrote the LOCK record of ``directory``: None when nobody did, it was released, or it
     is half written. That the holder is named does not mean that it lives: ask ``is_alive``.
     """
+    return _unreleased(_read_record(directory))
+
+
+def _unreleased(holder: Holder | None) -> Holder | None:
+    return None if holder is None or holder.released else holder
+
+
+def _restarts(holder: Holder, last: Holder | None) -> int:
+    if holder.host is None or last is None or (last.host, last.boot) != (holder.host, holder.boot):
+        return 0
+    return last.restarts + (last.process != holder.process)
+
+
+def _read_record(directory: Path) -> Holder | None:
     try:
         raw = (directory / LOCK_FILE).read_bytes()
     except FileNotFoundError:
@@ -260,7 +279,8 @@ def _try_lock(path: Path) -> int | None:
     return None
 
 
-def _write_record(descriptor: int, record: bytes) -> None:
+def _write_record(descriptor: int, holder: Holder) -> None:
+    record = msgspec.json.encode(holder)
     assert len(record) < _RECORD_BYTES, "host names are at most 64 bytes"
     if fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
         return

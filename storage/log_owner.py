@@ -101,6 +101,11 @@ class LogOwner:
         self._log.seal()
 
     @property
+    def restarts(self) -> int:
+        """How many processes of the same host have owned it before this one."""
+        return 0 if self._lock is None else self._lock.holder.restarts
+
+    @property
     def held_lock(self) -> DirectoryLock | None:
         return self._lock
 

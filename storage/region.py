@@ -239,6 +239,7 @@ class Region(RegionReads, LogOwner):
         return RegionStatus(
             partition=state.partition,
             epoch=log.epoch,
+            restarts=self.restarts,
             sessions=len(state.index),
             turns=state.index.turns,
             log_bytes=log.bytes_on_disk,

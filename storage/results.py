@@ -122,6 +122,7 @@ class ErasureView(Struct, array_like=True):
 class RegionStatus(Struct, array_like=True):
     partition: int
     epoch: int
+    restarts: int
     sessions: int
     turns: int
     log_bytes: int

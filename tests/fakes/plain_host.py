@@ -124,10 +124,9 @@ class PlainHost:
         return self._specs.partition(number).socket
 
     def _views(self) -> list[OwnerView]:
+        node = os.uname().nodename
         return [
-            OwnerView(
-                f"p{n}", os.getpid(), os.uname().nodename, partition.state, 0, self._socket(n), 0
-            )
+            OwnerView(f"p{n}", os.getpid(), node, partition.state, 0, self._socket(n))
             for n, (partition, _) in sorted(self._owners.items())
         ]
 

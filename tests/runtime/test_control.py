@@ -15,7 +15,7 @@ class Hosted:
             "store",
             role="serve",
             ray_address="127.0.0.1:1",
-            owners=lambda: [OwnerView("p0", 1, "here", "serving", 3, "/p0.sock", 0)],
+            owners=lambda: [OwnerView("p0", 1, "here", "serving", 3, "/p0.sock")],
             linger_s=linger_s,
             on_idle=self.end,
             clock=self.clock,

@@ -204,6 +204,31 @@ def test_a_worker_whose_host_lives_is_not_ended(tmp_path: Path, holding: list[Ho
     assert first.process.poll() is None
 
 
+def test_the_record_counts_the_processes_of_one_host(
+    tmp_path: Path, holding: list[Holding]
+) -> None:
+    """Whether they died or let go; one that takes it again is no other process."""
+    host = this_process()
+    for restarts in range(3):
+        first = hold(holding, tmp_path, "worker", host)
+        holder = read_holder(tmp_path)
+        assert holder is not None and holder.restarts == restarts
+        if restarts:
+            first.end()
+        else:
+            first.tell("release")
+    for _ in range(2):
+        lock = DirectoryLock.acquire(tmp_path, role="worker", host=host)
+        assert lock.holder.restarts == 3
+        lock.release()
+    lock = DirectoryLock.acquire(tmp_path, role="worker", host=gone_process())
+    assert lock.holder.restarts == 0
+    lock.release()
+    lock = DirectoryLock.acquire(tmp_path, role="application")
+    assert lock.holder.restarts == 0
+    lock.release()
+
+
 def test_a_record_with_a_recycled_pid_ends_nobody(tmp_path: Path, holding: list[Holding]) -> None:
     """The pid lives, but its start time says that it is another process."""
     first = hold(holding, tmp_path, "worker", gone_process())
