@@ -7,11 +7,12 @@ owns it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from crc32c import crc32c
 from numpy.typing import NDArray
 
 from neverforget.storage import control
@@ -49,7 +50,7 @@ class LogState:
         log_id: int,
         clock: Clock,
     ) -> None:
-        self.log_seed = log_seed(log_id)
+        self.log_id, self.log_seed = log_id, log_seed(log_id)
         self.fs = fs
         self.directory = directory
         self.partition = partition
@@ -151,6 +152,18 @@ def of_kinds(heads: Array, positions: Array, *kinds: Kind) -> list[tuple[int, in
     """(position, kind) of the records of these kinds, in log order."""
     rows = np.flatnonzero(np.isin(heads["kind"], [int(kind) for kind in kinds]))
     return list(zip(positions[rows].tolist(), heads["kind"][rows].tolist()))
+
+
+def heads_crc(parts: Iterable[tuple[Array, Array]], stop: int) -> int:
+    """CRC of the header CRCs of all records below ``stop``, of which ``parts`` are (headers,
+    positions) in log order. Erasing changes no header; whatever else happens to a log shows here.
+    """
+    crc = 0
+    for heads, positions in parts:
+        count = int(np.searchsorted(positions, np.uint64(stop)))
+        column = np.ascontiguousarray(heads["header_crc"][:count])
+        crc = int(crc32c(column.view(np.uint8).data, crc))
+    return crc
 
 
 def chunks(segments: Sequence[SegmentHeads]) -> Iterator[tuple[Array, Array, Array]]:

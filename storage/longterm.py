@@ -26,9 +26,11 @@ from neverforget.storage.filesystem import FileSystem
 from neverforget.storage.free_memory import give_back_free_memory
 from neverforget.storage.identity import check_identity, longterm_identity
 from neverforget.storage.log_owner import LogOwner
+from neverforget.storage.log_state import heads_crc
 from neverforget.storage.longterm_bodies import BodySource
 from neverforget.storage.longterm_deletions import LongTermDeletions
 from neverforget.storage.longterm_deriving import Deriver
+from neverforget.storage.longterm_following import heads_from
 from neverforget.storage.longterm_places import LongTermPlaces
 from neverforget.storage.longterm_reads import LongTermReads
 from neverforget.storage.longterm_relating import Relater
@@ -55,6 +57,7 @@ from neverforget.storage.region_creation import create_region
 from neverforget.storage.region_options import RegionOptions
 from neverforget.storage.region_takeover import take_over
 from neverforget.storage.spare import Submit
+from neverforget.storage.table_file import stored_table
 
 
 class LongTermRegion(LongTermReads, LongTermPlaces, LongTermDeletions, LogOwner):
@@ -111,11 +114,14 @@ class LongTermRegion(LongTermReads, LongTermPlaces, LongTermDeletions, LogOwner)
         predecessor: LongTermRegion | None = None,
         snapshot: Snapshot | None = None,
         bodies: BodySource | None = None,
+        derived: Path | None = None,
     ) -> LongTermRegion:
         """Take the region over: lock, epoch, scan; unfinished erasures are carried out. The
         arguments and errors are those of ``Region.open``.
 
-        ``snapshot``: of this very log, below its durable mark. ``bodies``: where texts are read.
+        ``snapshot``: of this log; what it cannot tell is read from the log, as is everything where
+        it is another's. ``derived``: the folder of generations, whose snapshot is taken where none
+        is given. ``bodies``: where texts are read.
         """
         clock, options = clock or SystemClock(), options or RegionOptions()
         started = clock.monotonic()
@@ -139,6 +145,8 @@ class LongTermRegion(LongTermReads, LongTermPlaces, LongTermDeletions, LogOwner)
         try:
             state = LongTermState(fs, directory, shard, taken.log, identity.log_id, clock, bodies)
             region = LongTermRegion(state, taken.lock, options, random_bytes)
+            if snapshot is None and derived is not None:
+                snapshot = stored_table(fs, derived, identity.log_id)
             region._recover(taken.recovered, snapshot)
         except BaseException:
             taken.give_up()
@@ -166,7 +174,9 @@ class LongTermRegion(LongTermReads, LongTermPlaces, LongTermDeletions, LogOwner)
         while something is staged or not synced.
         """
         assert self._log.durable == self._log.tail, "write and sync first"
-        return Snapshot.take(self._log.durable, self._state.table, self._state.relations)
+        upto = self._log.durable
+        crc = heads_crc(heads_from(self._state, 0, upto), upto)
+        return Snapshot.take(upto, crc, self._state.table, self._state.relations)
 
     # ---- remembering -----------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ from neverforget.storage.memory_table import Array
 from neverforget.storage.scan import gather_heads, scan
 from neverforget.storage.segment import SEGMENT_HEADER_BYTES
 
+_NONE: Array = np.empty(0, np.uint64)
 _ABOUT_HEADER = (*CONTENT, Kind.TAGGED, Kind.UNTAGGED)
 _ABOUT_BODY = (
     Kind.FORGOTTEN,
@@ -44,15 +45,17 @@ class Changed(NamedTuple):
     forgotten: bool
 
 
-def changed_since(state: LongTermState, since: int) -> Changed:
-    """Rows that any record from ``since`` on is about. Only of what is written; call it in the
-    owner's thread, between a write and the next staging.
+def changed_since(state: LongTermState, since: int, stop: int | None = None) -> Changed:
+    """Rows that any record from ``since`` on is about, below ``stop`` or of all that is written. In
+    the owner's thread, between a write and the next staging; below a ``stop`` that is written on
+    any thread.
     """
+    stop = state.log.written if stop is None else stop
     table = state.table
     ids: set[Id] = set()
     every = False
     seen: set[int] = set()
-    for heads, positions in heads_from(state, since):
+    for heads, positions in heads_from(state, since, stop):
         for position, kind in of_kinds(heads, positions, *_ABOUT_HEADER, *_ABOUT_BODY):
             if kind in _ABOUT_HEADER:
                 ids.add(id_in(state.log.header(position)))
@@ -66,25 +69,30 @@ def changed_since(state: LongTermState, since: int) -> Changed:
     rows = np.arange(table.count) if every else np.unique(table.find_many(list(ids)))
     return Changed(
         rows.astype(np.int64),
-        state.log.written,
+        stop,
         erased=not seen.isdisjoint((Kind.PURGED, Kind.ERASING)),
         forgotten=not seen.isdisjoint((Kind.FORGOTTEN, Kind.UNDONE, Kind.PURGED, Kind.ERASING)),
     )
 
 
-def heads_from(state: LongTermState, since: int) -> Iterator[tuple[Array, Array]]:
-    """(headers, positions) of what is written and sound from ``since`` on, in log order. ``since``
-    is 0 or a place where a record ends.
+def heads_from(
+    state: LongTermState, since: int, until: int | None = None
+) -> Iterator[tuple[Array, Array]]:
+    """(headers, positions) of what is written and sound from ``since`` on, in log order, below
+    ``until``. Both are 0 or places where a record ends.
     """
+    until = state.log.written if until is None else until
     log = state.log
     for segment, side in log.segments_with_side_files():
-        stop = min(segment.end, log.written)
+        stop = min(segment.end, until)
         if stop <= since:
             continue
         start = max(SEGMENT_HEADER_BYTES, since - segment.base)
-        if side is not None:
-            wanted = side.positions >= np.uint64(since)
-            yield side.heads[wanted], side.positions[wanted]
+        heads, positions = (side.heads, side.positions) if side is not None else (_NONE, _NONE)
+        # One that its owner replaces at this moment is let go of: the segment tells the same.
+        if side is not None and len(heads) == len(positions) > 0:
+            first, last = np.searchsorted(positions, np.array((since, stop), np.uint64))
+            yield heads[first:last], positions[first:last]
             start = max(start, side.stop - segment.base)
         if stop - segment.base <= start:
             continue

@@ -1,13 +1,13 @@
-"""Generations of what is derived from a long-term log: stored, opened, rebuilt.
+"""Generations of what is derived from a long-term log: opened, rebuilt, and given to be searched.
 
     stored = Generations.open(fs, directory, region.state, model=..., dimension=...)
     stored.index ...                  # a LongTermIndex that has caught up with the log
-    stored.publish()                  # the indexer, from time to time
+    stored.publish()                  # or begin, run, finish: see longterm_publishing
     stored.close()
 
-A generation is rows (Arrow), vectors (FAISS) and words (tantivy), paired by ``MANIFEST``. Opening
-uses what is whole and takes the rest from the log: words of what is newer than the text index, the
-names of speakers, and what waits for its vectors. A part that is missing, damaged, or of another
+A generation is rows (Arrow), vectors (FAISS), words (tantivy) and the memory table, paired by
+``MANIFEST``. Opening uses what is whole and takes the rest from the log: words of what is newer
+than the text index, and what waits for its vectors. A part that is missing, damaged, or of another
 log is made anew, and reported in ``findings``.
 
 Row numbers are the ids in the indexes. Each part says of how many rows it knows, with a digest of
@@ -22,8 +22,8 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
-from crc32c import crc32c
 
+from neverforget.storage.arrow_generation import Generation
 from neverforget.storage.directory_lock import Role
 from neverforget.storage.errors import (
     Corrupt,
@@ -33,28 +33,36 @@ from neverforget.storage.errors import (
     UnsupportedFormat,
 )
 from neverforget.storage.filesystem import FileSystem
-from neverforget.storage.identity import read_identity
-from neverforget.storage.longterm_documents import ForgottenTexts, document_of, speaker_of
-from neverforget.storage.longterm_fields import M, MemoryField
+from neverforget.storage.longterm_documents import ForgottenTexts, document_of
 from neverforget.storage.longterm_following import changed_since
 from neverforget.storage.longterm_index import LongTermIndex
-from neverforget.storage.longterm_results import Status
-from neverforget.storage.longterm_row_generations import RowGenerations
+from neverforget.storage.longterm_moment import Moment
+from neverforget.storage.longterm_publishing import (
+    Publication,
+    Words,
+    born_digest,
+    forgotten_texts,
+)
+from neverforget.storage.longterm_row_generations import GenerationBodies, RowGenerations
+from neverforget.storage.longterm_snapshot import Snapshot
 from neverforget.storage.longterm_state import LongTermState
 from neverforget.storage.longterm_view import rows_of_vectors
 from neverforget.storage.manifest import (
     Examined,
     Manifest,
     Part,
+    check_part,
     collect,
     examine,
     free_name,
-    publish,
 )
+from neverforget.storage.memory_row import MemoryRow
 from neverforget.storage.memory_table import Array
 from neverforget.storage.results import Finding
 from neverforget.storage.text_index import TextDocument, TextIndex
-from neverforget.storage.vector_index import VectorBase, VectorBounds, VectorIndex
+from neverforget.storage.vector_index import Fold, VectorBase, VectorBounds, VectorIndex
+
+TABLE_LAG_BYTES = 8 * 1024 * 1024  # of the log behind the stored table, replayed on opening
 
 _REBUILT = (Corrupt, NotFound, UnsupportedFormat)
 
@@ -67,19 +75,27 @@ class Generations:
         fs: FileSystem,
         directory: Path,
         state: LongTermState,
+        moment: Moment,
         model: str | None,
         dimension: int,
+        expects_vectors: bool,
         bounds: VectorBounds | None,
         role: Role,
     ) -> None:
-        self._fs, self.directory, self._state = fs, directory, state
+        self._fs, self.directory, self._state, self._moment = fs, directory, state, moment
         self._model, self._dimension = model, dimension
+        self._expects_vectors = expects_vectors
         self._rows = RowGenerations(fs, directory, state)
+        held = state.bodies
+        self._log_bodies = held.log if isinstance(held, GenerationBodies) else held
+        self._open_rows: dict[str, Generation[MemoryRow]] = {}
         self._bounds = bounds
         self._role: Role = role
-        self._log_id = read_identity(fs, state.directory).log_id
+        self._log_id = state.log_id
         self.manifest = Manifest(log_id=self._log_id, number=0, watermark=0)
         self._text_name = ""
+        self._saved_base: VectorBase | None = None
+        self._publication: Publication | None = None
         self.findings: list[Finding] = []
         self.index: LongTermIndex
 
@@ -92,13 +108,21 @@ class Generations:
         *,
         model: str | None,
         dimension: int = 0,
+        expects_vectors: bool = False,
+        moment: Moment | None = None,
         bounds: VectorBounds | None = None,
         role: Role = "application",
     ) -> Generations:
-        """``model``: of the embedder; None for a store without one. EmbedderMismatch when the
+        """``model``: of the embedder; None for a store without one, or with one that has not said
+        yet what it is (``expects_vectors``, see ``begin_vectors``). EmbedderMismatch when the
         stored vectors are of another; UnsupportedFormat of a newer version; StoreLocked.
+
+        ``moment``: taken in the owner's thread; this may run on another one then, while the owner
+        goes on. What was written since is seen by the first ``index.notice()``, which must come
+        before the first view.
         """
-        stored = cls(fs, directory, state, model, dimension, bounds, role)
+        moment = Moment.of(state) if moment is None else moment
+        stored = cls(fs, directory, state, moment, model, dimension, expects_vectors, bounds, role)
         fs.make_directory(directory)
         found = examine(fs, directory, stored._log_id)
         stored.findings += found.findings
@@ -109,32 +133,49 @@ class Generations:
         return stored
 
     def _open(self, found: Examined) -> None:
-        state, table = self._state, self._state.table
-        forgotten = self._forgotten()
-        living = self._living()
-        usable = {part.role: part for part in found.usable if part.role != "rows"}
+        state, moment = self._state, self._moment
+        usable = {part.role: part for part in found.usable if part.role in ("vectors", "text")}
+        self._check_whole([part for part in found.usable if part.role in ("rows", "table")])
+        self._read_bodies_from(self.manifest)
+        forgotten, living = forgotten_texts(state.bodies, moment), moment.living()
         vectors, vectors_upto = self._open_vectors(usable.get("vectors"))
         text = self._open_text(usable.get("text"))
-        brought = living
         if text is None:
-            text = self._rebuild_text(forgotten)
-        elif text.watermark < state.log.written:
+            text = self._rebuild_text(living, forgotten)
+        elif text.watermark < moment.upto:
             self._catch_up(text, living, forgotten)
-        index = self.index = LongTermIndex(state, text, vectors, upto=state.log.written)
+        expects = self._expects_vectors
+        index = LongTermIndex(state, text, vectors, upto=moment.upto, expects_vectors=expects)
+        self.index = index
         index.forgotten = forgotten
-        index.erased = changed_since(state, self.manifest.watermark).erased
+        index.erasures += changed_since(state, self.manifest.watermark, moment.upto).erased
         embedded = np.empty(0, np.int64)
         if vectors is not None:
-            changed = changed_since(state, vectors_upto).rows
-            ids = vectors.snapshot().ids()
-            rows = rows_of_vectors(ids)
-            gone = ~np.isin(rows, living) | np.isin(rows, changed)
-            vectors.remove(ids[gone])
-            embedded = np.unique(rows[~gone])
-        self._load_speakers(index, [p for p in found.usable if p.role == "rows"], table.count)
-        index.start(brought, embedded)
+            embedded = self._take_out_changed(vectors, vectors_upto, living, moment.upto)
+        index.start(moment, living, embedded)
 
     # ---- opening what is there -------------------------------------------------------------------
+
+    def _check_whole(self, parts: list[Part]) -> None:
+        for part in parts:
+            try:
+                check_part(self._fs, self.directory, part, "crc")
+                if part.stop > self._moment.upto:
+                    raise Corrupt(f"{part.name} knows more than the log")
+            except (*_REBUILT, OSError) as error:
+                self._report(part, error)
+
+    def _read_bodies_from(self, manifest: Manifest) -> None:
+        """Texts of what a generation holds are read from its file."""
+        opened: dict[str, Generation[MemoryRow]] = {}
+        for part in manifest.of("rows"):
+            try:
+                held = self._open_rows.get(part.name)
+                opened[part.name] = self._rows.open(part) if held is None else held
+            except (*_REBUILT, OSError) as error:
+                self._report(part, error)
+        self._open_rows = opened
+        self._state.bodies = GenerationBodies(self._state, self._log_bodies, [*opened.values()])
 
     def _open_vectors(self, part: Part | None) -> tuple[VectorIndex | None, int]:
         if self._model is None:
@@ -150,10 +191,22 @@ class Generations:
                 self._check_rows(part)
                 path = self.directory / part.name
                 base = VectorBase.load(self._fs, path, part.seal, self._dimension)
+                self._saved_base = base
                 return VectorIndex(base, self._bounds), part.stop
             except _REBUILT as error:
                 self._report(part, error)
         return VectorIndex(VectorBase.empty(self._dimension), self._bounds), 0
+
+    def _take_out_changed(
+        self, vectors: VectorIndex, since: int, living: Array, upto: int
+    ) -> Array:
+        """Vectors of rows that have changed since or are gone. Which rows keep theirs."""
+        changed = changed_since(self._state, since, upto).rows
+        ids = vectors.snapshot().ids()
+        rows = rows_of_vectors(ids)
+        gone = ~np.isin(rows, living) | np.isin(rows, changed)
+        vectors.remove(ids[gone])
+        return np.unique(rows[~gone])
 
     def _open_text(self, part: Part | None) -> TextIndex | None:
         if part is None:
@@ -164,7 +217,7 @@ class Generations:
         except _REBUILT as error:
             self._report(part, error)
             return None
-        if text.watermark > self._state.log.written:
+        if text.watermark > self._moment.upto:
             text.close()
             self._report(part, Corrupt(f"{part.name} knows more than the log"))
             return None
@@ -172,47 +225,23 @@ class Generations:
         return text
 
     def _catch_up(self, text: TextIndex, living: Array, forgotten: ForgottenTexts) -> None:
-        changes = changed_since(self._state, text.watermark)
-        changed = changes.rows
+        changes = changed_since(self._state, text.watermark, self._moment.upto)
+        changed = changes.rows[changes.rows < self._moment.count]
         here = np.isin(changed, living)
         text.remove(changed[~here])
         text.add(self._documents(changed[here], forgotten))
         if changes.forgotten:  # these texts may stand in the context of any other
-            contexts = living[self._state.table.column("has_context")[living]]
+            contexts = living[self._moment.has_context[living]]
             text.add(self._documents(contexts, forgotten))
 
     def _check_rows(self, part: Part) -> None:
         """Corrupt unless the table's first rows are those that the part was made of."""
         count, digest = part.details.get("rows"), part.details.get("born")
-        born = self._state.table.column("born")
-        if not isinstance(count, int) or count > len(born) or _digest(born[:count]) != digest:
+        born = self._moment.born
+        if not isinstance(count, int) or count > len(born) or born_digest(born[:count]) != digest:
             raise Corrupt(f"{part.name} is of other memories than the log holds; it is rebuilt")
 
-    def _load_speakers(self, index: LongTermIndex, parts: list[Part], count: int) -> None:
-        """From the generations; what they do not tell, from the log."""
-        table = self._state.table
-        missing = np.ones(count, bool)
-        missing[table.column("status") == Status.GONE] = False
-        positions = table.column("position").astype(np.int64)
-        order = np.argsort(positions)
-        for part in parts:
-            try:
-                for at, name in self._rows.speakers(part):
-                    place = int(np.searchsorted(positions, at, sorter=order))
-                    row = int(order[place]) if place < count else -1
-                    if row >= 0 and positions[row] == at:
-                        index.rows.set_speaker(row, name)
-                        missing[row] = False
-            except _REBUILT as error:
-                self._report(part, error)
-        for row in np.flatnonzero(missing).tolist():
-            try:
-                _, body = self._state.bodies.read(int(positions[row]))
-            except Corrupt:
-                continue
-            index.rows.set_speaker(row, speaker_of(body))
-
-    def _report(self, part: Part, error: NeverforgetError) -> None:
+    def _report(self, part: Part, error: NeverforgetError | OSError) -> None:
         path, size = str(self.directory / part.name), part.seal.size if part.seal else 0
         self.findings.append(Finding("bad_derived_file", "repaired", path, 0, size, str(error)))
         parts = tuple(each for each in self.manifest.parts if each.name != part.name)
@@ -220,95 +249,181 @@ class Generations:
 
     # ---- from the log ----------------------------------------------------------------------------
 
-    def _living(self) -> Array:
-        table = self._state.table
-        status = table.column("status")
-        living = (status == Status.ACTIVE) | (status == Status.ARCHIVED)
-        return np.flatnonzero(living & table.column("readable"))
-
-    def _forgotten(self) -> ForgottenTexts:
-        texts, table = ForgottenTexts(), self._state.table
-        for row in np.flatnonzero(table.column("status") == Status.FORGOTTEN).tolist():
-            try:
-                _, body = self._state.bodies.read(table.get(row, "position"))
-            except Corrupt:
-                continue
-            texts.add(row, str(body.get(M[MemoryField.TEXT], "")))
-        return texts
-
     def _documents(self, rows: Array, forgotten: ForgottenTexts) -> Iterator[TextDocument]:
         for row in rows.tolist():
             try:
-                header, body = self._state.bodies.read(self._state.table.get(row, "position"))
+                header, body = self._state.bodies.read(int(self._moment.position[row]))
             except Corrupt:
                 continue
             yield document_of(row, body, header.timestamp, forgotten)
 
-    def _rebuild_text(self, forgotten: ForgottenTexts) -> TextIndex:
+    def _rebuild_text(self, living: Array, forgotten: ForgottenTexts) -> TextIndex:
         """A new index of everything that lives, in a directory that no manifest names yet."""
         name = free_name(self._fs, self.directory, "text", self.manifest.number + 1)
         text = TextIndex.create(self._fs, self.directory / name, role=self._role)
         try:
-            text.load(self._documents(self._living(), forgotten), self._state.log.written)
+            text.load(self._documents(living, forgotten), self._moment.upto)
         except BaseException:
             text.close()
             raise
         self._text_name = name
         return text
 
+    # ---- vectors, later --------------------------------------------------------------------------
+
+    def begin_vectors(self, model: str, dimension: int) -> None:
+        """Of a store that was opened without: its embedder has said what it is. Those that are
+        stored are used, everything else waits. The indexer's thread. EmbedderMismatch.
+        """
+        assert self._model is None and self._publication is None, "not while one is written"
+        self._model, self._dimension = model, dimension
+        try:
+            parts = self.manifest.of("vectors")
+            vectors, upto = self._open_vectors(parts[-1] if parts else None)
+        except EmbedderMismatch:
+            self._model, self._dimension = None, 0
+            raise
+        assert vectors is not None
+        index = self.index
+        rows = np.flatnonzero(index.words_in(len(self._state.table.column("born"))))
+        embedded = self._take_out_changed(vectors, upto, rows, index.words_upto)
+        index.begin_vectors(vectors, embedded)
+
     # ---- storing ---------------------------------------------------------------------------------
 
-    def publish(self, *, anew: bool = False) -> Manifest:
-        """Store all that is there, as one generation. Long. The region is synced and nothing is
-        written meanwhile beyond what was noticed and brought. It survives power loss when this
-        returns; OutOfSpace, OSError: the last one holds.
+    def begin(self, *, anew: bool = False) -> Publication:
+        """Fix what goes into the next generation. Moments; in the indexer's thread, while the owner
+        changes nothing: what changed a memory is written, synced and noticed. One at a time.
 
         ``anew``: copy nothing from older files. Done by itself after an erasure, whose words must
         be in no file.
         """
         state, index = self._state, self.index
-        watermark = index.upto
-        assert state.log.durable >= watermark, "sync first: the log must not lose what is stored"
-        assert not index.bring(), "bring what was noticed first"
+        assert self._publication is None, "one is being written"
+        moment = self._moment = Moment.of(state, index.upto)
+        assert state.log.durable >= moment.upto, "sync first: the log must not lose what is stored"
         anew = anew or index.erased
-        number = self.manifest.number + 1
-        parts = self._rows.store(self.manifest, watermark, anew=anew)
-        if index.vectors is not None:
-            parts.append(self._store_vectors(number, watermark, index.vectors))
+        erasures = index.erasures
+        fold = None if index.vectors is None else index.vectors.begin_fold()
+        commit = None
         if anew:
-            old = index.text
-            index.change_text(self._rebuild_text(index.forgotten))
-            old.close()
-        details = {"incarnation": index.text.incarnation, **self._rows_known()}
-        stop = index.text.watermark
-        parts.append(Part(role="text", name=self._text_name, start=0, stop=stop, details=details))
-        manifest = Manifest(
-            log_id=self._log_id, number=number, watermark=watermark, parts=tuple(parts)
+            index.keep_words()
+        elif index.text.watermark < index.words_upto:
+            commit = index.text.begin_commit(index.words_upto)
+        words = Words(index.words_in(moment.count), index.words_upto)
+        self._publication = Publication(
+            fs=self._fs,
+            directory=self.directory,
+            role=self._role,
+            log_id=self._log_id,
+            state=state,
+            bodies=self._log_bodies,
+            before=self.manifest,
+            moment=moment,
+            words=words,
+            text_name=self._text_name,
+            text=index.text,
+            anew=anew,
+            superseded=lambda: index.erasures != erasures,
+            snapshot=self._table_at(moment, anew),
+            fold=fold,
+            commit=commit,
+            vectors_part=self._same_vectors(fold, words, moment, anew),
+            known={"model": self._model or "", "dimension": self._dimension},
         )
-        # First the manifest, with the digest of the rows that the text index will know.
-        publish(self._fs, self.directory, manifest)
-        self.manifest = manifest
-        index.erased = False
-        if index.text.watermark < watermark:
-            index.text.commit(watermark)
-        collect(self._fs, self.directory, manifest)
+        return self._publication
+
+    def _table_at(self, moment: Moment, anew: bool) -> Snapshot | None:
+        """None: the one that is stored will do, opening replays the rest."""
+        parts = self.manifest.of("table")
+        if not anew and parts and moment.upto - parts[-1].stop < TABLE_LAG_BYTES:
+            return None
+        return Snapshot.take(moment.upto, 0, self._state.table, self._state.relations)
+
+    def _same_vectors(
+        self, fold: Fold | None, words: Words, moment: Moment, anew: bool
+    ) -> Part | None:
+        """The part that holds just what would be stored again."""
+        parts = self.manifest.of("vectors")
+        if not parts or (fold is None and (anew or not self._expects_vectors)):
+            return None
+        if fold is None:
+            return parts[-1]
+        view = fold.snapshot
+        if view.base is not self._saved_base or len(view.removed) or view.overlay.alive.any():
+            return None
+        known = {"rows": moment.count, "born": born_digest(moment.born)}
+        details = {**parts[-1].details, **known}
+        return msgspec.structs.replace(parts[-1], stop=words.upto, details=details)
+
+    def finish(self, publication: Publication) -> Manifest | None:
+        """Change over to what ``publication`` has stored. None: it was superseded, begin another.
+        In the indexer's thread; nobody waits for it. OutOfSpace, Poisoned: it is stored, but for
+        the words, which are in memory and go with the next.
+        """
+        assert publication is self._publication, "not the one that is under way"
+        if publication.manifest is None:
+            self.abandon(publication)
+            return None
+        index, fold, commit = self.index, publication.fold, publication.commit
+        if fold is not None and index.vectors is not None:
+            if publication.base is None:
+                index.vectors.abandon_fold(fold)
+            else:
+                index.vectors.finish_fold(fold, publication.base)
+                self._saved_base = publication.base
+        if publication.made_text is not None:
+            old = index.text
+            index.change_text(publication.made_text)
+            publication.made_text = None
+            self._text_name = publication.text_name
+            old.close()
+        elif commit is not None and publication.commit_error is None:
+            index.text.finish_commit(commit)
+        elif commit is not None:
+            index.text.abandon_commit(commit)
+        self.manifest, self._publication = publication.manifest, None
+        if not publication.superseded():
+            index.erasures_cleared = index.erasures
+        self._read_bodies_from(self.manifest)
+        collect(self._fs, self.directory, self.manifest)
+        if publication.commit_error is not None:
+            raise publication.commit_error
+        return self.manifest
+
+    def abandon(self, publication: Publication) -> None:
+        """Forget one that failed or is of no use; everything stays as it is."""
+        assert publication is self._publication, "not the one that is under way"
+        if publication.fold is not None and self.index.vectors is not None:
+            self.index.vectors.abandon_fold(publication.fold)
+        if publication.commit is not None:
+            self.index.text.abandon_commit(publication.commit)
+        self.index.change_text(None)
+        publication.close()
+        self._publication = None
+
+    def publish(self, *, anew: bool = False) -> Manifest:
+        """``begin``, ``run``, ``finish`` in one thread, with everything noticed and brought."""
+        assert not self.index.bring(), "bring what was noticed first"
+        publication = self.begin(anew=anew)
+        try:
+            publication.pause = lambda: None
+            published = publication.run()
+        except BaseException:
+            self.abandon(publication)
+            raise
+        assert published, "nothing is erased while nobody writes"
+        manifest = self.finish(publication)
+        assert manifest is not None
         return manifest
 
-    def _store_vectors(self, number: int, watermark: int, vectors: VectorIndex) -> Part:
-        name = free_name(self._fs, self.directory, "vectors", number)
-        seal = vectors.fold().save(self._fs, self.directory / name)
-        assert self._model is not None
-        known = {"model": self._model, "dimension": self._dimension, **self._rows_known()}
-        return Part(role="vectors", name=name, start=0, stop=watermark, seal=seal, details=known)
-
-    def _rows_known(self) -> dict[str, str | int]:
-        born = self._state.table.column("born")
-        return {"rows": len(born), "born": _digest(born)}
-
     def close(self) -> None:
-        """Let go of the text index. What is not published is derived again."""
+        """Let go of the text index. What is not published is derived again. A publication that is
+        under way has ended before.
+        """
+        if self._publication is not None:
+            self.abandon(self._publication)
+        self._state.bodies = self._log_bodies
+        for rows in self._open_rows.values():
+            rows.close()  # who still reads from it reads from the log
         self.index.text.close()
-
-
-def _digest(born: Array) -> int:
-    return int(crc32c(np.ascontiguousarray(born).tobytes()))

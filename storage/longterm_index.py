@@ -7,9 +7,9 @@
     view = index.view()               # any thread: it stands still
 
 ``notice`` is called by the owner of the region, everything else but ``view`` by one indexer thread
-(which may be the same). What is forgotten leaves every view made after ``notice``, whether or not
-the indexes have followed; what is new is found when ``bring`` has brought its words, and by meaning
-when its vectors are there.
+(which may be the same). Reading texts is left to the indexer. What is forgotten leaves every view
+made after ``notice``, whether or not the indexes have followed; what is new is found when ``bring``
+has brought its words, and by meaning when its vectors are there.
 
 Ids in the indexes are row numbers of the memory table; of vectors, a row and the number of a window
 (``vector_id``). They are good as long as the table's rows are the same: ``longterm_generations``
@@ -21,30 +21,32 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from neverforget.storage.control import Body
 from neverforget.storage.errors import Corrupt
 from neverforget.storage.longterm_documents import (
     ForgottenTexts,
     document_of,
     namespace_of,
-    speaker_of,
 )
 from neverforget.storage.longterm_fields import M, MemoryField
 from neverforget.storage.longterm_following import changed_since
+from neverforget.storage.longterm_moment import Moment
 from neverforget.storage.longterm_results import Namespace, Status
 from neverforget.storage.longterm_rows import SearchRows
 from neverforget.storage.longterm_state import LongTermState
 from neverforget.storage.longterm_view import LongTermView, vector_ids, vector_ids_of
 from neverforget.storage.memory_table import Array
+from neverforget.storage.record import Header
 from neverforget.storage.text_index import CONTEXT, TextDocument, TextIndex
 from neverforget.storage.vector_index import VectorIndex
 
 _HIDDEN_MAX: Final = 100  # texts that searches look for in what they find, until they are cut out
+_PIECE: Final = 4_096  # entries made under the lock at once
 _NEIGHBOURS_MAX: Final = 1_000  # memories looked at for a forgotten text in their context
 
 
@@ -57,23 +59,31 @@ class Waiting(NamedTuple):
     namespace: Namespace
 
 
-@dataclass(frozen=True, slots=True)
-class _Change:
-    """``document`` None: nothing of the row is to be found. ``since``: below it all is noticed."""
+class _Change(NamedTuple):
+    """What the table said of a row. ``since``: below it all was noticed before. ``hidden``: the
+    text of a row that is forgotten; None for those of which there were too many.
+    """
 
     row: int
     position: int
-    document: TextDocument | None
-    namespace: Namespace
-    hidden: str | None  # the text of a row that is forgotten
+    status: int
     since: int
+    hidden: str | None
 
 
 class LongTermIndex:
-    """See the module. ``vectors`` None: a store without an embedder."""
+    """See the module. ``vectors`` None: a store without an embedder, or with one of which nobody
+    knows yet what its vectors are like; then what waits for them is counted.
+    """
 
     def __init__(
-        self, state: LongTermState, text: TextIndex, vectors: VectorIndex | None, *, upto: int
+        self,
+        state: LongTermState,
+        text: TextIndex,
+        vectors: VectorIndex | None,
+        *,
+        upto: int,
+        expects_vectors: bool = False,
     ) -> None:
         """``upto``: the log position up to which ``text`` is and ``vectors`` may be."""
         self._state = state
@@ -82,7 +92,9 @@ class LongTermIndex:
         self.forgotten = ForgottenTexts()
         self._lock = threading.Lock()  # held for moments
         self.upto = upto
-        self.erased = False
+        self.erasures = self.erasures_cleared = 0  # noticed, and those that no file holds any more
+        self._expects_vectors = expects_vectors or vectors is not None
+        self._kept: dict[int, TextDocument | None] | None = None
         self._changes: deque[_Change] = deque()
         self._brought = np.zeros(0, np.uint64)  # by row: position of the record whose words are in
         self._waiting: OrderedDict[int, int] = OrderedDict()  # row -> position, in log order
@@ -98,29 +110,37 @@ class LongTermIndex:
         """
         state = self._state
         changed = changed_since(state, self.upto)
-        changes = [self._change(row) for row in changed.rows.tolist()]
+        if changed.upto == self.upto:
+            return 0
+        changes = self._changes_of(changed.rows)
         with self._lock:
             self.rows.take(changed.rows)
             self._changes.extend(changes)
-            self.upto, self.erased = changed.upto, self.erased or changed.erased
+            self.upto = changed.upto
+            self.erasures += changed.erased
             self._view = None
         return len(changes)
 
-    def _change(self, row: int) -> _Change:
+    def _changes_of(self, rows: Array) -> list[_Change]:
         table = self._state.table
-        position, status = table.get(row, "position"), table.get(row, "status")
-        living = status in (Status.ACTIVE, Status.ARCHIVED)
+        positions, statuses = table.column("position")[rows], table.column("status")[rows]
+        few = np.count_nonzero(statuses == Status.FORGOTTEN) <= _HIDDEN_MAX
+        changes = []
+        for row, position, status in zip(rows.tolist(), positions.tolist(), statuses.tolist()):
+            hidden = self._text_at(position) if few and status == Status.FORGOTTEN else None
+            changes.append(_Change(row, position, status, self.upto, hidden))
+        return changes
+
+    def _text_at(self, position: int) -> str:
         try:
-            if status == Status.GONE:
-                raise Corrupt("nothing is left of it")
-            header, body = self._state.bodies.read(position)
+            return str(self._state.bodies.read(position)[1].get(M[MemoryField.TEXT], ""))
         except Corrupt:
-            return _Change(row, position, None, (), None, self.upto)
-        self.rows.set_speaker(row, speaker_of(body))
-        # What stands in the context of others is cut when the words are brought.
-        document = document_of(row, body, header.timestamp, _NOTHING) if living else None
-        hidden = body.get(M[MemoryField.TEXT]) if status == Status.FORGOTTEN else None
-        return _Change(row, position, document, namespace_of(body), hidden, self.upto)
+            return ""
+
+    @property
+    def erased(self) -> bool:
+        """Whether a file that was stored may hold what has been erased since."""
+        return self.erasures > self.erasures_cleared
 
     # ---- the indexer -----------------------------------------------------------------------------
 
@@ -137,28 +157,45 @@ class LongTermIndex:
         return len(self._changes)
 
     def _bring(self, change: _Change) -> None:
-        row = change.row
+        row, position = change.row, change.position
         self._make_room(row + 1)
-        if change.hidden is not None:
-            self.forgotten.add(row, change.hidden)
-            self._cut_from_neighbours(row, change.hidden)
-        elif self.forgotten.discard(row):
+        header, body = self._read(change)
+        if change.status == Status.FORGOTTEN and body is not None:
+            text = str(body.get(M[MemoryField.TEXT], ""))
+            self.forgotten.add(row, text)
+            self._cut_from_neighbours(row, text)
+        elif change.status != Status.FORGOTTEN and self.forgotten.discard(row):
             self._put_back_into_neighbours()
-        if change.document is None:
-            self.text.remove([row])
+        if body is None or header is None or change.status == Status.FORGOTTEN:
+            self._take_out(row)
             self._brought[row] = 0
             self._drop_vectors(row)
-        elif self._brought[row] != change.position:
-            document = change.document
-            if document.context and len(self.forgotten):
-                cut = self.forgotten.cut_from(document.context)
-                document = TextDocument(row, document.text, cut, document.date)
-            self.text.add([document])
-            self._brought[row] = change.position
+        elif self._brought[row] != position:
+            self._put(document_of(row, body, header.timestamp, self.forgotten))
+            self._brought[row] = position
             self._drop_vectors(row)
-            if self.vectors is not None:
+            if self._expects_vectors:
                 with self._lock:
-                    self._waiting[row] = change.position
+                    self._waiting[row] = position
+
+    def _read(self, change: _Change) -> tuple[Header, Body] | tuple[None, None]:
+        """Nothing of what is gone, or cannot be read."""
+        if change.status == Status.GONE:
+            return None, None
+        try:
+            return self._state.bodies.read(change.position)
+        except Corrupt:
+            return None, None
+
+    def _put(self, document: TextDocument) -> None:
+        self.text.add([document])
+        if self._kept is not None:
+            self._kept[document.id] = document
+
+    def _take_out(self, row: int) -> None:
+        self.text.remove([row])
+        if self._kept is not None:
+            self._kept[row] = None
 
     def _drop_vectors(self, row: int) -> None:
         with self._lock:
@@ -189,7 +226,7 @@ class LongTermIndex:
                 continue
             context = str(body.get(M[MemoryField.CONTEXT], ""))
             if because_of is None or self.forgotten.stands_in(because_of, context):
-                self.text.add([document_of(row, body, header.timestamp, self.forgotten)])
+                self._put(document_of(row, body, header.timestamp, self.forgotten))
 
     @property
     def lag(self) -> int:
@@ -210,19 +247,21 @@ class LongTermIndex:
 
     def take_waiting(self, limit: int) -> list[Waiting]:
         """The oldest that nobody has taken yet, with their texts."""
-        taken = []
+        if self.vectors is None:
+            return []
         with self._lock:
             free = (each for each in self._waiting.items() if each[0] not in self._taken)
-            for row, position in list(islice(free, limit)):
-                try:
-                    _, body = self._state.bodies.read(position)
-                except Corrupt as error:
-                    self._failed[row] = error.message
-                    del self._waiting[row]
-                    continue
-                self._taken.add(row)
-                text = str(body.get(M[MemoryField.TEXT], ""))
-                taken.append(Waiting(row, position, text, namespace_of(body)))
+            chosen = list(islice(free, limit))
+            self._taken.update(row for row, _ in chosen)
+        taken = []
+        for row, position in chosen:
+            try:
+                _, body = self._state.bodies.read(position)
+            except Corrupt as error:
+                self.failed(Waiting(row, position, "", ()), error.message)
+                continue
+            text = str(body.get(M[MemoryField.TEXT], ""))
+            taken.append(Waiting(row, position, text, namespace_of(body)))
         return taken
 
     def embedded(self, one: Waiting, vectors: Any) -> bool:
@@ -258,7 +297,7 @@ class LongTermIndex:
         """What there is now, unchanged for as long as it is held. Cheap; any thread."""
         with self._lock:
             if self._view is None:
-                words_upto = self._changes[0].since if self._changes else self.upto
+                words_upto = self.words_upto
                 oldest = next(iter(self._waiting.values()), words_upto)
                 self._view = LongTermView(
                     rows=self.rows.view(),
@@ -278,30 +317,75 @@ class LongTermIndex:
         """What is forgotten and not yet cut out of its neighbours."""
         texts = ForgottenTexts()
         for change in self._changes:
-            if change.hidden is not None:
-                if len(texts) == _HIDDEN_MAX:
+            if change.status == Status.FORGOTTEN:
+                if change.hidden is None or len(texts) == _HIDDEN_MAX:
                     return None
                 texts.add(change.row, change.hidden)
         return texts
 
     # ---- for opening and rebuilding --------------------------------------------------------------
 
-    def start(self, brought: Array, embedded: Array) -> None:
-        """Begin with an index that holds words and vectors of these rows already."""
-        table = self._state.table
-        self._make_room(table.count)
-        self._brought[brought] = table.column("position")[brought]
-        if self.vectors is not None:
-            missing = np.setdiff1d(brought, embedded)
-            positions = table.column("position")[missing]
-            for at in np.argsort(positions):
-                self._waiting[int(missing[at])] = int(positions[at])
+    def start(self, moment: Moment, brought: Array, embedded: Array) -> None:
+        """Begin with an index that holds words and vectors of these rows already, as they were at
+        ``moment``. What came after it is in no view before the first ``notice``.
+        """
+        self._make_room(moment.count)
+        self._brought[brought] = moment.position[brought]
+        if self._expects_vectors:
+            self._wait_for(np.setdiff1d(brought, embedded))
         with self._lock:
-            self.rows.take(np.arange(table.count))
+            self.rows.take(np.arange(moment.count))
             self._view = None
 
-    def change_text(self, text: TextIndex) -> None:
-        """Go over to another text index that holds the same."""
+    def begin_vectors(self, vectors: VectorIndex, embedded: Array) -> None:
+        """It is known now what the vectors are like; those of the rows ``embedded`` are there."""
+        with self._lock:
+            self.vectors, self._expects_vectors = vectors, True
+            self._waiting, self._view = OrderedDict(), None
+        self._wait_for(np.setdiff1d(np.flatnonzero(self._brought), embedded))
+
+    def _wait_for(self, rows: Array) -> None:
+        """In the order of the log; in pieces, so that nobody waits for the lock."""
+        rows = rows[np.argsort(self._brought[rows])]
+        for at in range(0, len(rows), _PIECE):
+            piece = rows[at : at + _PIECE]
+            pairs = zip(piece.tolist(), self._brought[piece].tolist())
+            with self._lock:
+                self._waiting.update(pairs)
+                self._view = None
+
+    # ---- for storing -----------------------------------------------------------------------------
+
+    @property
+    def words_upto(self) -> int:
+        """Every write below it can be found by words."""
+        return self._changes[0].since if self._changes else self.upto
+
+    def words_in(self, count: int) -> Array:
+        """By row: the position of the record whose words are in the text index, 0 where none is. A
+        copy, of the first ``count`` rows.
+        """
+        held = np.zeros(count, np.uint64)
+        known = min(count, len(self._brought))
+        held[:known] = self._brought[:known]
+        return held
+
+    def keep_words(self) -> None:
+        """Keep what is brought from now on, for a text index that is made beside this one."""
+        self._kept = {}
+
+    def change_text(self, text: TextIndex | None) -> None:
+        """Go over to ``text``, which was made of what was in when ``keep_words`` was called. None:
+        stay with the one that there is.
+        """
+        kept, self._kept = self._kept, None
+        if text is None:
+            return
+        for row, document in (kept or {}).items():
+            if document is None:
+                text.remove([row])
+            else:
+                text.add([document])
         with self._lock:
             self.text, self._view = text, None
 
@@ -310,6 +394,3 @@ class LongTermIndex:
             grown = np.zeros(max(count, 2 * len(self._brought), 256), np.uint64)
             grown[: len(self._brought)] = self._brought
             self._brought = grown
-
-
-_NOTHING: Final = ForgottenTexts()

@@ -32,11 +32,11 @@ _COLUMNS = (
     "type",
     "namespace",
     "agent",
+    "speaker",
     "tags",
     "original",
 )
 _FILTERS_KEPT: Final = 16  # a byte a row each
-_SPEAKER = "speaker"
 UNKNOWN, PASSES, FAILS = range(3)
 
 
@@ -184,7 +184,7 @@ class RowsView:
     def speakers_within(self, namespace: Namespace) -> set[str]:
         """Who is known to have spoken in ``namespace`` or below it."""
         inside = self.namespaces.under(tuple(namespace))[self.column("namespace")] & self.living
-        codes = np.flatnonzero(np.bincount(self.column(_SPEAKER)[inside]))
+        codes = np.flatnonzero(np.bincount(self.column("speaker")[inside]))
         return {n for c in codes.tolist() if (n := self.speakers.values[c]) is not None}
 
     def spoken_by(self, rows: Any, speaker: str) -> Array:
@@ -192,7 +192,7 @@ class RowsView:
         code = self.speakers.known(speaker)
         if code is None:
             return np.zeros(len(rows), bool)
-        mask: Array = self.column(_SPEAKER)[rows] == code
+        mask: Array = self.column("speaker")[rows] == code
         return mask
 
 
@@ -209,35 +209,27 @@ class SearchRows:
 
     def __init__(self, table: MemoryTable) -> None:
         self._table = table
-        self.speakers: Interned[str | None] = Interned(None)
-        self._speaker = np.zeros(BLOCK_ROWS, np.uint32)
         self._blocks: list[_Block] = []
         self._count = 0
         self._view: RowsView | None = None
 
-    def set_speaker(self, row: int, speaker: str | None) -> None:
-        """Seen by the next ``take`` of that row."""
-        self._make_room(row + 1)
-        self._speaker[row] = self.speakers.code(speaker)
-
     def take(self, rows: Array) -> None:
         """Copy what the table now says of ``rows``, and of all that are new."""
         table = self._table
-        self._make_room(table.count)
         stale = set((rows // BLOCK_ROWS).tolist())
-        stale.update(range(self._count // BLOCK_ROWS, -(-table.count // BLOCK_ROWS)))
+        count = table.count  # rows may be added meanwhile, by an owner who will say so
+        stale.update(range(self._count // BLOCK_ROWS, -(-count // BLOCK_ROWS)))
         for number in sorted(stale):
             start = number * BLOCK_ROWS
-            stop = min(start + BLOCK_ROWS, table.count)
+            stop = min(start + BLOCK_ROWS, count)
             columns = {name: table.column(name)[start:stop].copy() for name in _COLUMNS}
-            columns[_SPEAKER] = self._speaker[start:stop].copy()
             block = _Block(columns)
             if number == len(self._blocks):
                 self._blocks.append(block)
             else:
                 self._blocks[number] = block
         if stale:
-            self._count, self._view = table.count, None
+            self._count, self._view = count, None
 
     def view(self) -> RowsView:
         """The same one until the next ``take``. Under the lock that ``take`` is called under."""
@@ -250,12 +242,6 @@ class SearchRows:
                 table.namespaces,
                 table.agents,
                 table.tags,
-                self.speakers,
+                table.speakers,
             )
         return self._view
-
-    def _make_room(self, count: int) -> None:
-        if count > len(self._speaker):
-            grown = np.zeros(max(count, 2 * len(self._speaker)), np.uint32)
-            grown[: len(self._speaker)] = self._speaker
-            self._speaker = grown

@@ -20,7 +20,7 @@ from neverforget.storage.errors import Corrupt
 from neverforget.storage.filesystem import FileSystem
 from neverforget.storage.format import Kind
 from neverforget.storage.log import Log
-from neverforget.storage.log_state import LogState, chunks, of_kinds
+from neverforget.storage.log_state import LogState, chunks, heads_crc, of_kinds
 from neverforget.storage.longterm_bodies import BodySource, LogBodies
 from neverforget.storage.longterm_checks import unique
 from neverforget.storage.longterm_fields import (
@@ -91,16 +91,28 @@ class LongTermState(LogState):
         """Build everything from the log; from what lies behind ``snapshot``, where there is one."""
         self._begin_loading(recovered)
         since = 0
-        if snapshot is not None:
+        if snapshot is not None and self._is_of_this_log(snapshot, recovered):
             snapshot.restore(self.table, self.relations)
             since = snapshot.upto
-        for heads, positions, _ in chunks(recovered.segments):
+        for heads, positions, body_ok in chunks(recovered.segments):
             self.requests.load(heads, positions, self._indexed_until)
-            for position, kind in of_kinds(heads, positions, *ABOUT_ONE, *_DELETIONS):
-                if position >= since:
-                    self._load_one(position, kind)
-                elif kind in AUDITED:
+            known = int(np.searchsorted(positions, np.uint64(since)))
+            for position, kind in of_kinds(heads[:known], positions[:known], *_DELETIONS):
+                if kind in AUDITED:
                     self._note_audited(position, kind)
+            unreadable = np.flatnonzero(~body_ok[:known])
+            for position, kind in of_kinds(heads[unreadable], positions[unreadable], *CONTENT):
+                self._note_unreadable(position, kind)
+            for position, kind in of_kinds(
+                heads[known:], positions[known:], *ABOUT_ONE, *_DELETIONS
+            ):
+                self._load_one(position, kind)
+
+    def _is_of_this_log(self, snapshot: Snapshot, recovered: Recovered) -> bool:
+        """Every record that it knows of is there, and no other: else the log tells it all."""
+        parts = ((segment.heads, segment.positions) for segment in recovered.segments)
+        found = heads_crc(parts, snapshot.upto)
+        return snapshot.upto <= recovered.tail and found == snapshot.heads_crc
 
     def _load_one(self, position: int, kind: int) -> None:
         try:
@@ -109,6 +121,16 @@ class LongTermState(LogState):
         except Corrupt as error:
             self.control_lost(position, kind, error)
             self._lost_body(position, kind)
+
+    def _note_unreadable(self, position: int, kind: int) -> None:
+        """A version that was whole when the snapshot was taken: erased since, or damaged."""
+        try:
+            self.log.read(position)
+        except Corrupt as error:
+            self.control_lost(position, kind, error)
+            row = self.table.find(id_in(self.log.header(position)))
+            if row is not None and self.table.get(row, "position") == position:
+                self.table.set(row, readable=False)
 
     def _note_audited(self, position: int, kind: int) -> None:
         try:
@@ -170,6 +192,7 @@ class LongTermState(LogState):
             "type": table.types.code(body[M[MemoryField.TYPE]]),
             "namespace": table.namespaces.code(namespace),
             "agent": table.agents.code(body.get(M[MemoryField.AGENT])),
+            "speaker": table.speakers.code(body.get(M[MemoryField.SPEAKER])),
             "tags": table.tags.code(tuple(body.get(M[MemoryField.TAGS], ()))),
             "key": 0 if key is None else key_hash(namespace, key),
         }

@@ -34,12 +34,14 @@ from neverforget.storage.text_state import check_files, read_state
 MANIFEST_FILE: Final = "MANIFEST"
 MANIFEST_VERSION: Final = 1
 
-Role = Literal["rows", "vectors", "text"]
+Role = Literal["rows", "vectors", "text", "table"]
 
+# Without these nothing is found; without a table opening takes longer.
 _ROLES: tuple[Role, ...] = ("rows", "vectors", "text")
-_SUFFIX: dict[Role, str] = {"rows": ".arrow", "vectors": ".faiss", "text": ""}
+_SUFFIX: dict[Role, str] = {"rows": ".arrow", "vectors": ".faiss", "text": "", "table": ".nft"}
 _PART_NAME = re.compile(
-    rf"(?:rows-[0-9a-f]{{16}}\.arrow|vectors-[0-9a-f]{{16}}\.faiss|text-[0-9a-f]{{16}})"
+    rf"(?:rows-[0-9a-f]{{16}}\.arrow|vectors-[0-9a-f]{{16}}\.faiss|table-[0-9a-f]{{16}}\.nft|"
+    rf"text-[0-9a-f]{{16}})"
     rf"(?:{re.escape(TEMPORARY_SUFFIX)})?|{MANIFEST_FILE}{re.escape(TEMPORARY_SUFFIX)}"
 )
 

@@ -48,6 +48,7 @@ COLUMNS: dict[str, type[np.generic]] = {
     "type": np.uint32,
     "namespace": np.uint32,
     "agent": np.uint32,  # code 0: none
+    "speaker": np.uint32,  # alike
     "tags": np.uint32,  # code of the whole set
     "key": np.uint64,  # hash of namespace and key, 0: none
     "forgotten_in": np.uint64,  # position of the FORGOTTEN record
@@ -124,6 +125,7 @@ class MemoryTable:
         self.types: Interned[str] = Interned("")
         self.namespaces: Interned[Namespace] = Interned((), above=_prefixes)
         self.agents: Interned[str | None] = Interned(None)
+        self.speakers: Interned[str | None] = Interned(None)
         self.tags: Interned[tuple[str, ...]] = Interned((), above=_tags_above)
 
     # ---- reading ---------------------------------------------------------------------------------

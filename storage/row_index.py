@@ -2,7 +2,8 @@
 
 12 bytes an entry, where a dict takes 120. Entries are added at the end of a small dict; when that
 has grown, it is merged into the columns, which costs a sort of what is new and one copy. A number
-may stand for several rows; nothing is removed, whoever asks looks at the rows. One thread owns it.
+may stand for several rows; nothing is removed, whoever asks looks at the rows. One thread owns it;
+others may ``find`` in it meanwhile: what was there before they asked is found, maybe twice.
 """
 
 from __future__ import annotations
@@ -21,13 +22,12 @@ Array = NDArray[Any]
 
 class RowIndex:
     def __init__(self) -> None:
-        self._numbers: Array = np.empty(0, np.uint64)
-        self._rows: Array = np.empty(0, np.uint32)
+        self._columns: tuple[Array, Array] = np.empty(0, np.uint64), np.empty(0, np.uint32)
         self._recent: dict[int, int | list[int]] = {}
         self._count = 0
 
     def __len__(self) -> int:
-        return len(self._rows) + self._count
+        return len(self._columns[1]) + self._count
 
     def add(self, number: int, row: int) -> None:
         held = self._recent.get(number)
@@ -38,7 +38,7 @@ class RowIndex:
         else:
             self._recent[number] = [held, row]
         self._count += 1
-        if self._count > max(_RECENT_MAX, len(self._rows) // _RECENT_SHARE):
+        if self._count > max(_RECENT_MAX, len(self._columns[1]) // _RECENT_SHARE):
             self._merge()
 
     def extend(self, numbers: Array, rows: Array) -> None:
@@ -49,12 +49,13 @@ class RowIndex:
     def find(self, number: int) -> list[int]:
         """The rows of ``number``, in the order they were added."""
         wanted = np.uint64(number)
-        first = int(self._numbers.searchsorted(wanted, "left"))
+        recent = self._recent.get(number)  # before the columns: a merge fills these first
+        numbers, rows = self._columns
+        first = int(numbers.searchsorted(wanted, "left"))
         found: list[int] = []
-        if first < len(self._numbers) and self._numbers[first] == wanted:
-            last = int(self._numbers.searchsorted(wanted, "right"))
-            found = self._rows[first:last].tolist()
-        recent = self._recent.get(number)
+        if first < len(numbers) and numbers[first] == wanted:
+            last = int(numbers.searchsorted(wanted, "right"))
+            found = rows[first:last].tolist()
         if recent is None:
             return found
         return [*found, *(recent if isinstance(recent, list) else (recent,))]
@@ -63,11 +64,12 @@ class RowIndex:
         """Every row of any of ``numbers``, in no order."""
         self._merge()
         wanted = np.unique(np.asarray(numbers, np.uint64))
-        first = self._numbers.searchsorted(wanted, "left")
-        last = self._numbers.searchsorted(wanted, "right")
+        held, all_rows = self._columns
+        first = held.searchsorted(wanted, "left")
+        last = held.searchsorted(wanted, "right")
         counts = last - first
         starts = np.repeat(first - np.concatenate(([0], np.cumsum(counts)[:-1])), counts)
-        found: Array = self._rows[starts + np.arange(int(counts.sum()))]
+        found: Array = all_rows[starts + np.arange(int(counts.sum()))]
         return found
 
     def _merge(self) -> None:
@@ -78,16 +80,15 @@ class RowIndex:
             for row in held if isinstance(held, list) else (held,):
                 numbers.append(number)
                 rows.append(row)
-        self._recent, self._count = {}, 0
         self._absorb(np.array(numbers, np.uint64), np.array(rows, np.uint32))
+        self._recent, self._count = {}, 0
 
     def _absorb(self, numbers: Array, rows: Array) -> None:
         order = np.argsort(numbers, kind="stable")
         numbers, rows = numbers[order], rows[order]
-        if not len(self._numbers) or (len(numbers) and self._numbers[-1] <= numbers[0]):
-            self._numbers = np.concatenate((self._numbers, numbers))
-            self._rows = np.concatenate((self._rows, rows))
+        held, held_rows = self._columns
+        if not len(held) or (len(numbers) and held[-1] <= numbers[0]):
+            self._columns = np.concatenate((held, numbers)), np.concatenate((held_rows, rows))
             return
-        places = self._numbers.searchsorted(numbers, "right")
-        self._numbers = np.insert(self._numbers, places, numbers)
-        self._rows = np.insert(self._rows, places, rows)
+        places = held.searchsorted(numbers, "right")
+        self._columns = np.insert(held, places, numbers), np.insert(held_rows, places, rows)
