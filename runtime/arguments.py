@@ -62,6 +62,13 @@ def checked_limit(limit: Any) -> int:
     return whole(limit, "limit", 1, LIMIT_MAX)
 
 
+def checked_cursor(after: Any) -> str | None:
+    """What a listing goes on from."""
+    if after is not None and not isinstance(after, str):
+        raise InvalidArgument(f"after is {a_type(after)}; pass a page's .next, or leave it out")
+    return after
+
+
 def checked_seq(seq: Any, what: str = "seq", low: int = 0) -> int:
     """The number of a turn."""
     return whole(seq, what, low, SEQ_MAX)

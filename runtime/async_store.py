@@ -5,29 +5,24 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
-from typing import Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
-from neverforget.runtime import engine
+from neverforget.runtime import engine, whole_store
 from neverforget.runtime.address import StoreAddress
-from neverforget.runtime.async_channel import run
+from neverforget.runtime.async_finding_methods import AsyncFindingMethods
+from neverforget.runtime.async_forgetting_methods import AsyncForgettingMethods
+from neverforget.runtime.async_memory_methods import AsyncMemoryMethods
 from neverforget.runtime.async_session import AsyncSession
 from neverforget.runtime.config import Config, Settings
-from neverforget.runtime.operation import Operation
 from neverforget.runtime.reaching import HostChoice
 from neverforget.runtime.scope import NamespaceLike, Scope
-from neverforget.runtime.session_core import SessionCore
 from neverforget.runtime.status_values import Status, VerifyReport
-from neverforget.runtime.store_core import (
-    StoreCore,
-    Timeframe,
-    checked_agent,
-    checked_target,
-    wanted_of,
-)
+from neverforget.runtime.store_core import checked_agent, wanted_of
 from neverforget.runtime.store_path import real_path
-from neverforget.runtime.values import AuditEntry, Page, SessionInfo
+from neverforget.runtime.values import Page, SessionInfo
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from neverforget.actors.embedder_contract import Embedder
 
 
 async def open(
@@ -54,15 +49,10 @@ async def open(
     return AsyncStore(held, scope.configured(settings), settings)
 
 
-class AsyncStore(StoreCore):
+class AsyncStore(AsyncMemoryMethods, AsyncFindingMethods, AsyncForgettingMethods):
     """``Store`` for event loops: the same names and arguments, every call that asks an owner a
     coroutine. ``session`` and ``scoped`` stay plain. Tasks may share it, of several loops too.
     """
-
-    async def _run(self, operation: Operation[T]) -> T:
-        return await run(
-            operation, self._lease.channel_here(asyncio.get_running_loop()), self._scope.deadline_s
-        )
 
     def scoped(
         self,
@@ -102,20 +92,6 @@ class AsyncStore(StoreCore):
         """As ``Store.namespaces``."""
         return await self._run(self._namespaces(prefix, max_depth, after, limit))
 
-    async def audit(
-        self,
-        *,
-        operation: str | None = None,
-        by: str | None = None,
-        target: SessionCore | None = None,
-        timeframe: Timeframe | None = None,
-        after: str | None = None,
-        limit: int = 100,
-    ) -> Page[AuditEntry]:
-        """As ``Store.audit``; ``target`` is a session, of either kind."""
-        place = checked_target(target)
-        return await self._run(self._audit(operation, by, place, timeframe, after, limit))
-
     async def status(self) -> Status:
         """As ``Store.status``."""
         return await self._run(self._status())
@@ -127,6 +103,20 @@ class AsyncStore(StoreCore):
     ) -> Status:
         """As ``Store.settle``."""
         return await self._run(self._settle(timeout, progress))
+
+    async def reindex(
+        self,
+        *,
+        embedder: str | Embedder,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> None:
+        """As ``Store.reindex``."""
+        name = self._lent_name(embedder)
+        reply = await self._run(whole_store.reindex(name, True))
+        while whole_store.is_running(reply, progress):
+            await asyncio.sleep(whole_store.REINDEX_PAUSE_S)
+            reply = await self._run(whole_store.reindex(name, False))
+        self._took_embedder(name)
 
     async def verify(self) -> VerifyReport:
         """As ``Store.verify``."""

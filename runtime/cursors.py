@@ -15,8 +15,8 @@ import msgspec
 
 from neverforget.storage.errors import InvalidArgument
 
-TURNS, SESSIONS, NAMESPACES, AUDIT = range(4)
-_NAMES = ("turns of a session", "sessions", "namespaces", "audit entries")
+TURNS, SESSIONS, NAMESPACES, AUDIT, MEMORIES = range(5)
+_NAMES = ("turns of a session", "sessions", "namespaces", "audit entries", "memories")
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(tuple[int, bytes, Any])

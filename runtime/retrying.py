@@ -66,6 +66,10 @@ class Retrying:
         error = error_of(failure)
         if failure.code not in RETRIED:
             raise error
+        if isinstance(error, Unavailable) and error.outcome is None:
+            # The owner is there, and has waited already for what it asks itself: an embedder.
+            error.outcome = "not_applied"
+            raise error
         if isinstance(error, Poisoned) or getattr(error, "outcome", None) == "unknown":
             self._unknown = True
         pause_s = self._pause()

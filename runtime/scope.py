@@ -29,16 +29,21 @@ NamespaceLike = str | Sequence[str]
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """A view of a store. ``deadline_s``: seconds one call may take; ``sync``: the default level."""
+    """A view of a store. ``deadline_s``: seconds one call may take; ``sync``: the default level;
+    ``timezone``: whose days and weeks time phrases mean.
+    """
 
     root: Namespace = ROOT
     agent: str | None = None
     deadline_s: float = 30.0
     sync: SyncLevel = "disk"
+    timezone: str = "UTC"
 
     def configured(self, config: Config) -> Scope:
-        """With the client settings of ``config``."""
-        return dataclasses.replace(self, deadline_s=config.deadline_s, sync=config.sync)
+        """With the settings of ``config`` that a handle follows."""
+        return dataclasses.replace(
+            self, deadline_s=config.deadline_s, sync=config.sync, timezone=config.timezone
+        )
 
     def place(self, namespace: NamespaceLike) -> Namespace:
         """The absolute namespace meant by ``namespace`` where something is to be put or found."""

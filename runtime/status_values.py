@@ -81,7 +81,7 @@ class LongTermInfo(Struct, frozen=True):
     state, reason, epoch, queue, clients, …: as in ``OwnerInfo``.
     memories: active ones; ``archived`` and ``forgotten`` besides; ``derived``: chunks, summaries.
     embedder: its name; ``embedder_state``: "ok", "none" (words only), "missing" (an object that
-        nobody passed to ``open``) or "failing", then ``embedder_error`` says why.
+        nobody passed to ``open``), "failing", then ``embedder_error`` says why, or "opening".
     model, dimension: of the vectors; None and 0 until the embedder told.
     vectors: how many are indexed; ``waiting``: memories without vectors yet; ``failed``: that
         cannot be embedded, and are found by their words only.
@@ -124,12 +124,15 @@ class LongTermInfo(Struct, frozen=True):
 
 
 class Status(Struct, frozen=True):
-    """How a store stands. ``host`` is None when the store runs inline in this process."""
+    """How a store stands. ``host`` is None when the store runs inline in this process; ``owners``
+    are those of the partitions, ``longterm`` is the owner of the memories.
+    """
 
     store_id: str
     path: str
     host: HostInfo | None
     owners: tuple[OwnerInfo, ...]
+    longterm: LongTermInfo
 
     @property
     def sessions(self) -> int:
@@ -142,14 +145,20 @@ class Status(Struct, frozen=True):
         return sum(owner.turns for owner in self.owners)
 
     @property
+    def memories(self) -> int:
+        """Active long-term memories."""
+        return self.longterm.memories
+
+    @property
     def log_bytes(self) -> int:
-        """Bytes of log on disk, over all partitions."""
-        return sum(owner.log_bytes for owner in self.owners)
+        """Bytes of log on disk, over all owners."""
+        return sum(owner.log_bytes for owner in self.owners) + self.longterm.log_bytes
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What recovery found, over all partitions."""
-        return tuple(finding for owner in self.owners for finding in owner.findings)
+        """What recovery found, over all owners."""
+        found = tuple(finding for owner in self.owners for finding in owner.findings)
+        return found + self.longterm.findings
 
 
 class VerifyReport(Struct, frozen=True):

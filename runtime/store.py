@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
-from typing import Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
-from neverforget.runtime import engine
+from neverforget.runtime import engine, whole_store
 from neverforget.runtime.address import StoreAddress
-from neverforget.runtime.channel import run
 from neverforget.runtime.config import Config, Settings
-from neverforget.runtime.operation import Operation
+from neverforget.runtime.finding_methods import FindingMethods
+from neverforget.runtime.forgetting_methods import ForgettingMethods
+from neverforget.runtime.memory_methods import MemoryMethods
 from neverforget.runtime.reaching import HostChoice
 from neverforget.runtime.scope import NamespaceLike, Scope
 from neverforget.runtime.session import Session
 from neverforget.runtime.status_values import Status, VerifyReport
-from neverforget.runtime.store_core import (
-    StoreCore,
-    Timeframe,
-    checked_agent,
-    checked_target,
-    wanted_of,
-)
+from neverforget.runtime.store_core import checked_agent, wanted_of
 from neverforget.runtime.store_path import real_path
-from neverforget.runtime.values import AuditEntry, Page, SessionInfo
+from neverforget.runtime.values import Page, SessionInfo
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from neverforget.actors.embedder_contract import Embedder
 
 
 def open(
@@ -59,17 +56,13 @@ def open(
     return Store(held, scope.configured(settings), settings)
 
 
-class Store(StoreCore):
+class Store(MemoryMethods, FindingMethods, ForgettingMethods):
     """A handle on a store, or a view of a part of it.
 
     Threads may share it; a forked child may go on using it, unless it is inline. It pickles as its
     address; unpickling attaches. Every method that asks an owner may raise ``Unavailable`` when
     none answers within the deadline, and ``StoreClosed``.
     """
-
-    def _run(self, operation: Operation[T]) -> T:
-        self._lease.check()
-        return run(operation, self._engine.channel, self._scope.deadline_s)
 
     def scoped(
         self,
@@ -116,25 +109,6 @@ class Store(StoreCore):
         """
         return self._run(self._namespaces(prefix, max_depth, after, limit))
 
-    def audit(
-        self,
-        *,
-        operation: str | None = None,
-        by: str | None = None,
-        target: Session | None = None,
-        timeframe: Timeframe | None = None,
-        after: str | None = None,
-        limit: int = 100,
-    ) -> Page[AuditEntry]:
-        """What is on the record: "hide", "unhide", "fork", "erase" and "forget-refused" (a deletion
-        without confirmation), oldest first.
-
-        target: only what was done to this session. timeframe: a pair (start, stop) of aware
-        datetimes, half-open, None for an open side. ``next`` stays usable to poll from.
-        """
-        place = checked_target(target)
-        return self._run(self._audit(operation, by, place, timeframe, after, limit))
-
     def status(self) -> Status:
         """How host and owners stand, and what they hold."""
         return self._run(self._status())
@@ -150,6 +124,25 @@ class Store(StoreCore):
         done, all).
         """
         return self._run(self._settle(timeout, progress))
+
+    def reindex(
+        self,
+        *,
+        embedder: str | Embedder,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> None:
+        """Embed every memory by another embedder and go over to it: a name as for ``open``, or an
+        object where this process hosts the store. Recalls are answered with the vectors of before
+        meanwhile. It goes on when this call is ended; progress: called with (memories done, all).
+
+        Raises InvalidArgument (no such embedder), Unavailable (it fails; nothing has changed).
+        """
+        name = self._lent_name(embedder)
+        reply = self._run(whole_store.reindex(name, True))
+        while whole_store.is_running(reply, progress):
+            time.sleep(whole_store.REINDEX_PAUSE_S)
+            reply = self._run(whole_store.reindex(name, False))
+        self._took_embedder(name)
 
     def verify(self) -> VerifyReport:
         """Read everything, check every checksum, and list what is wrong. Takes as long as reading

@@ -13,28 +13,37 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from neverforget.runtime import store_operations
+from neverforget.runtime import store_operations, whole_store
 from neverforget.runtime.address import StoreAddress
-from neverforget.runtime.arguments import checked_limit, whole
-from neverforget.runtime.config import STORE_TOML, Config, Settings, check_seconds, named
+from neverforget.runtime.arguments import checked_cursor, checked_limit, whole
+from neverforget.runtime.auditing import Record, audit, deletion_report
+from neverforget.runtime.config import (
+    STORE_TOML,
+    Config,
+    Settings,
+    check_seconds,
+    longterm_directory,
+    named,
+)
+from neverforget.runtime.embedder_names import check_name
 from neverforget.runtime.engine import Engine, Lease
+from neverforget.runtime.memory_arguments import checked_id
+from neverforget.runtime.memory_values import DeletionReport, Memory
 from neverforget.runtime.operation import Context, Operation, SessionPlace
 from neverforget.runtime.reaching import Wanted
 from neverforget.runtime.scope import NamespaceLike, Scope, checked_name, checked_text
 from neverforget.runtime.session_core import SessionCore
 from neverforget.runtime.status_values import Status, VerifyReport
-from neverforget.runtime.store_operations import Progress
 from neverforget.runtime.store_path import real_path
-from neverforget.runtime.times import Moment
+from neverforget.runtime.timeframe_argument import RangeUs, TimeframeLike, resolved_us
 from neverforget.runtime.values import AuditEntry, Page, SessionInfo
+from neverforget.runtime.whole_store import Progress
 from neverforget.storage.atomic_file import write_atomic
 from neverforget.storage.audit_index import AUDITED
-from neverforget.storage.errors import InvalidArgument, NeverforgetError, OutOfSpace
+from neverforget.storage.errors import InvalidArgument, NeverforgetError, NotFound, OutOfSpace
 from neverforget.storage.filesystem import LocalFileSystem
 from neverforget.storage.identity import read_identity, write_identity
-from neverforget.storage.type_names import a_type
 
-Timeframe = tuple[Moment | None, Moment | None]
 NAMESPACE_DEPTH_MAX = 64
 
 
@@ -105,6 +114,18 @@ class StoreCore:
         self._lease.check()  # here, and not where it arrives: there nobody knows what was closed
         return StoreAddress.of(self._engine, self._scope)
 
+    def _lent_name(self, embedder: object) -> str:
+        """The name by which owners know an embedder; an object is lent to them."""
+        self._lease.check()
+        if isinstance(embedder, str):
+            check_name(embedder)
+            return embedder
+        return self._engine.reach.lend_embedder(embedder)
+
+    def _took_embedder(self, name: str) -> None:
+        sources = {**self._config.sources, "embedder": "store"}
+        self._config = self._config.replaced(embedder=name).with_sources(sources)
+
     # ---- operations ------------------------------------------------------------------------------
 
     def _sessions(
@@ -118,7 +139,7 @@ class StoreCore:
             self._context,
             self._scope.filter(namespace),
             None if prefix is None else checked_text(prefix, "prefix"),
-            _checked_cursor(after),
+            checked_cursor(after),
             checked_limit(limit),
         )
 
@@ -136,7 +157,7 @@ class StoreCore:
             self._context,
             self._scope.place(prefix),
             max_depth,
-            _checked_cursor(after),
+            checked_cursor(after),
             checked_limit(limit),
         )
 
@@ -144,53 +165,60 @@ class StoreCore:
         self,
         operation: str | None,
         by: str | None,
-        target: SessionPlace | None,
-        timeframe: Timeframe | None,
+        target: object,
+        timeframe: TimeframeLike,
         after: str | None,
         limit: int,
     ) -> Operation[Page[AuditEntry]]:
-        return store_operations.audit(
-            self._context,
+        asked = Record(
             self._scope.root,
-            target,
             _checked_operation(operation),
             None if by is None else checked_text(by, "by"),
-            timeframe,
-            _checked_cursor(after),
-            checked_limit(limit),
+            _checked_target(target),
+            self._span(timeframe),
         )
+        return audit(self._context, asked, timeframe, checked_cursor(after), checked_limit(limit))
+
+    def _deletion_report(self, timeframe: TimeframeLike) -> Operation[DeletionReport]:
+        return deletion_report(self._context, self._scope.root, self._span(timeframe))
+
+    def _span(self, timeframe: TimeframeLike) -> RangeUs:
+        found = resolved_us(timeframe, clock=self._context.clock, tz=self._scope.timezone)
+        return (None, None) if found is None else found
 
     def _status(self) -> Operation[Status]:
         engine = self._engine
-        return store_operations.status(
+        return whole_store.status(
             self._context, engine.store_id, str(engine.path), engine.reach.kind == "attached"
         )
 
     def _settle(self, timeout: float | None, progress: Progress | None) -> Operation[Status]:
         if timeout is not None:
             check_seconds("timeout", timeout)
-        yield from store_operations.settle(self._context, timeout, progress)
+        yield from whole_store.settle(self._context, timeout, progress)
         return (yield from self._status())
 
     def _verify(self) -> Operation[VerifyReport]:
-        return store_operations.verify(self._context)
+        return whole_store.verify(self._context)
 
     def _backup(
         self, directory: str | os.PathLike[str], progress: Progress | None
     ) -> Operation[None]:
         target = real_path(directory, "directory")
         source = self._engine.path
-        regions = target / "regions"
+        regions, longterm = target / "regions", longterm_directory(target)
         with _writing(target):
             _check_backup_place(target, source)
-            regions.mkdir(mode=0o700, parents=True, exist_ok=True)
-        yield from store_operations.backup(self._context, regions, progress)
+            for folder in (regions, longterm.parent):
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        yield from whole_store.backup(self._context, regions, longterm, progress)
         # The identity comes last: a backup that was interrupted is no store.
         fs = LocalFileSystem()
         with _writing(target):
             if (source / STORE_TOML).exists():
                 write_atomic(fs, target / STORE_TOML, (source / STORE_TOML).read_bytes())
-            fs.sync_directory(regions)
+            for folder in (regions, longterm.parent):
+                fs.sync_directory(folder)
             write_identity(fs, target, read_identity(fs, source))
 
 
@@ -218,12 +246,6 @@ def _check_backup_place(target: Path, source: Path) -> None:
         raise InvalidArgument(f"{target} is not empty; back up to a new or an empty directory")
 
 
-def _checked_cursor(after: str | None) -> str | None:
-    if after is not None and not isinstance(after, str):
-        raise InvalidArgument(f"after is {a_type(after)}; pass a page's .next, or leave it out")
-    return after
-
-
 def _checked_operation(operation: str | None) -> str | None:
     if operation is not None and operation not in AUDITED.values():
         raise InvalidArgument(
@@ -237,11 +259,20 @@ def checked_agent(agent: str | None) -> str | None:
     return None if agent is None else checked_name(agent, "agent")
 
 
-def checked_target(target: SessionCore | None) -> SessionPlace | None:
-    """The place of a session given as an argument."""
-    if target is not None and not isinstance(target, SessionCore):
-        raise InvalidArgument(f"target is {a_type(target)}; pass a Session")
-    return None if target is None else target._place
+def _checked_target(target: object) -> SessionPlace | str | None:
+    """A session's place, or a memory's id."""
+    if target is None:
+        return None
+    if isinstance(target, SessionCore):
+        return target._place
+    if isinstance(target, Memory):
+        return target.id
+    try:
+        return checked_id(target, "target")
+    except (InvalidArgument, NotFound):
+        raise InvalidArgument(
+            f"target is {target!r}; pass a Session, a Memory, or a memory's id"
+        ) from None
 
 
 def wanted_of(

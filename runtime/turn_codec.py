@@ -77,9 +77,9 @@ def draft(
     if type(role) is not str or not role:
         role = checked_role(role)
     if not (name is None and call_id is None and key is None):
-        _check_label(name, "name")
-        _check_label(call_id, "call_id")
-        _check_label(key, "key")
+        check_label(name, "name")
+        check_label(call_id, "call_id")
+        check_label(key, "key")
     record = encode_turn(
         role=role,
         content=content,
@@ -107,7 +107,7 @@ def draft(
     return Draft(record, role, content, name, call_id, key, kept, timestamp_us, token_count)
 
 
-def _check_label(label: object, what: str) -> None:
+def check_label(label: object, what: str) -> None:
     """None, or text of 1 to 4,096 characters, half surrogate pairs included."""
     if label is None:
         return

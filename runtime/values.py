@@ -181,11 +181,20 @@ class AuditEntry(Struct, frozen=True):
 
 
 class ErasureReport(Struct, frozen=True):
-    """What an erasure zeroed. ``turns`` and ``bytes`` count bodies; ``unreachable`` names copies
-    that are beyond its reach (exports, backups), in words.
+    """What an erasure zeroed.
+
+    turns, bytes: bodies of turns, and bytes of bodies of any kind. sessions, memories: how many
+        went as a whole; chunks and summaries are not counted.
+    unreachable: copies that are beyond its reach (exports, backups), in words.
+    flagged: ids of memories that were derived from what was erased, but not only from it.
+    revised: ids of memories from whose ``context`` an erased text was taken out.
     """
 
     turns: int
     bytes: int
     unreachable: tuple[str, ...]
     at: datetime
+    sessions: int = 0
+    memories: int = 0
+    flagged: tuple[str, ...] = ()
+    revised: tuple[str, ...] = ()

@@ -23,17 +23,21 @@ def words(text: str) -> list[str]:
 
 NAMES = words(
     """
-    CONFIRMED AuditEntry Config Confirmation ConfirmationRequired Conflict Corrupt EmbedderMismatch
-    ErasureReport Finding HostInfo ImportReport InvalidArgument NeverforgetError NotFound OutOfSpace
-    Overloaded OwnerFenced OwnerInfo Page Poisoned Role Session SessionInfo Status Store StoreClosed
-    StoreLocked Turn TurnRef Unavailable UnsupportedFormat VerifyReport
+    CONFIRMED AuditEntry Chunk Config Confirmation ConfirmationRequired Conflict Corrupt
+    DeletionReport EmbedderMismatch ErasureReport Finding Hit Hits HostInfo ImportReport
+    InvalidArgument LongTermInfo Memory NeverforgetError NotFound OutOfSpace Overloaded OwnerFenced
+    OwnerInfo Page Poisoned Relation Role Session SessionInfo Status Store StoreClosed StoreLocked
+    Timeframe Turn TurnRef Unavailable UnsupportedFormat VerifyReport
     aio import_file integrations open testing
 """
 )
 
 STORE = words(
     """
-    address audit backup close config namespaces scoped session sessions settle status verify
+    address archive archive_where audit backup close config deletion_report erase erase_where forget
+    forget_where get get_many history memories namespaces provenance purge recall reindex relate
+    relations remember remember_many revert revise scoped session sessions settle status tag
+    unarchive undo_forget unrelate untag verify
 """
 )
 
@@ -50,9 +54,17 @@ FIELDS = {
     nf.Page: "items next previous has_more",
     nf.TurnRef: "namespace session first last",
     nf.AuditEntry: "operation target key by at reason details",
-    nf.ErasureReport: "turns bytes unreachable at",
+    nf.ErasureReport: "turns bytes unreachable at sessions memories flagged revised",
+    nf.Memory: "id key text type tags importance confidence source agent speaker namespace metadata "
+    "created_at occurred_at valid_from valid_to version status context revised_at by",
+    nf.Hit: "memory score sources chunk arithmetic",
+    nf.Chunk: "id start stop text",
+    nf.Relation: "source target kind weight",
+    nf.Timeframe: "start stop phrase",
+    nf.DeletionReport: "start stop forgotten restored archived unarchived purged erased turns "
+    "refused by entries",
     nf.VerifyReport: "ok findings records bytes",
-    nf.Status: "store_id path host owners",
+    nf.Status: "store_id path host owners longterm",
 }
 
 SIGNATURES = {
@@ -62,6 +74,35 @@ SIGNATURES = {
     nf.Store.sessions: "*namespace prefix after limit",
     nf.Store.namespaces: "prefix *max_depth after limit",
     nf.Store.audit: "*operation by target timeframe after limit",
+    nf.Store.remember: "text *key on_conflict type tags importance confidence source agent speaker "
+    "namespace metadata related_to occurred_at context valid_from valid_to sync",
+    nf.Store.remember_many: "items",
+    nf.Store.get: "id *key namespace default include_forgotten",
+    nf.Store.get_many: "ids",
+    nf.Store.memories: "*namespace types tags agent where timeframe status derived after limit",
+    nf.Store.recall: "query *timeframe limit offset strategy fusion types tags agent namespace where "
+    "as_of include_archived tz now explain wait",
+    nf.Store.revise: "id *text type importance confidence metadata valid_to valid_from occurred_at "
+    "tags source agent speaker context expect_version",
+    nf.Store.history: "id",
+    nf.Store.revert: "id version",
+    nf.Store.tag: "id tags",
+    nf.Store.untag: "id tags",
+    nf.Store.relate: "source target kind *weight",
+    nf.Store.unrelate: "source target kind",
+    nf.Store.relations: "id *kind direction",
+    nf.Store.provenance: "id",
+    nf.Store.forget: "id *confirm reason by",
+    nf.Store.undo_forget: "id",
+    nf.Store.archive: "id *confirm reason by",
+    nf.Store.unarchive: "id",
+    nf.Store.forget_where: "*namespace tags types agent where older_than dry_run confirm reason by",
+    nf.Store.archive_where: "*namespace tags types agent where older_than dry_run confirm reason by",
+    nf.Store.purge: "*older_than dry_run confirm reason by",
+    nf.Store.erase: "id *confirm reason by",
+    nf.Store.erase_where: "*namespace dry_run confirm reason by",
+    nf.Store.deletion_report: "timeframe",
+    nf.Store.reindex: "*embedder progress",
     nf.Store.settle: "timeout progress",
     nf.Store.backup: "directory progress",
     nf.Session.append: "role content *name call_id metadata timestamp token_count key expect_seq "
@@ -128,6 +169,30 @@ def test_stores_and_sessions_have_these_methods() -> None:
     assert public(nf.Session) == sorted(SESSION)
 
 
+def test_async_stores_and_sessions_have_the_same_methods_with_the_same_arguments() -> None:
+    for plain, twin, more in (
+        (nf.Store, nf.aio.AsyncStore, []),
+        (nf.Session, nf.aio.AsyncSession, ["count"]),
+    ):
+        assert public(twin) == sorted([*public(plain), *more])
+        for name in public(plain):
+            method = getattr(plain, name)
+            if not callable(method):
+                continue
+            other = getattr(twin, name)
+            assert arguments(other) == arguments(method), name
+            assert defaults(other) == defaults(method), name
+            assert inspect.iscoroutinefunction(other) is (name not in PLAIN), name
+
+
+PLAIN = ("scoped", "session", "follow")
+
+
+def defaults(function: object) -> dict[str, object]:
+    assert callable(function)
+    return {p.name: p.default for p in inspect.signature(function).parameters.values()}
+
+
 def name_of(value: object) -> str:
     return getattr(value, "__qualname__", "")
 
@@ -158,13 +223,25 @@ def test_everything_public_is_documented() -> None:
             assert getattr(cls, name).__doc__, f"{cls.__name__}.{name}"
 
 
+WRITES = {
+    nf.Session: words("append append_many hide fork erase"),
+    nf.Store: words(
+        """
+        remember remember_many revise revert tag untag relate unrelate forget undo_forget archive
+        unarchive forget_where archive_where purge erase erase_where
+    """
+    ),
+}
+
+
 def test_writes_say_what_survives() -> None:
-    for write in ("append", "append_many", "hide", "fork", "erase"):
-        for cls in (nf.Session, nf.aio.AsyncSession):
+    for cls, twin in ((nf.Session, nf.aio.AsyncSession), (nf.Store, nf.aio.AsyncStore)):
+        for write in WRITES[cls]:
+            for each in (cls, twin):
+                words = " ".join((getattr(each, write).__doc__ or "").split())
+                assert "crash" in words, f"{each.__name__}.{write}"
             words = " ".join((getattr(cls, write).__doc__ or "").split())
-            assert "crash" in words, f"{cls.__name__}.{write}"
-        words = " ".join((getattr(nf.Session, write).__doc__ or "").split())
-        assert "power loss" in words, write
+            assert "power loss" in words, f"{cls.__name__}.{write}"
 
 
 def test_confirmation_is_a_plain_enum_of_one_member() -> None:

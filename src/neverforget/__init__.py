@@ -22,8 +22,24 @@ if TYPE_CHECKING:
     from neverforget import aio, integrations, testing
     from neverforget.runtime.config import Config
     from neverforget.runtime.importers import ImportReport, import_file
+    from neverforget.runtime.memory_values import (
+        Chunk,
+        DeletionReport,
+        Hit,
+        Hits,
+        Memory,
+        Relation,
+        Timeframe,
+    )
     from neverforget.runtime.session import Session
-    from neverforget.runtime.status_values import Finding, HostInfo, OwnerInfo, Status, VerifyReport
+    from neverforget.runtime.status_values import (
+        Finding,
+        HostInfo,
+        LongTermInfo,
+        OwnerInfo,
+        Status,
+        VerifyReport,
+    )
     from neverforget.runtime.store import Store, open
     from neverforget.runtime.values import (
         CONFIRMED,
@@ -57,17 +73,23 @@ if TYPE_CHECKING:
 __all__ = [
     "CONFIRMED",
     "AuditEntry",
+    "Chunk",
     "Config",
     "Confirmation",
     "ConfirmationRequired",
     "Conflict",
     "Corrupt",
+    "DeletionReport",
     "EmbedderMismatch",
     "ErasureReport",
     "Finding",
+    "Hit",
+    "Hits",
     "HostInfo",
     "ImportReport",
     "InvalidArgument",
+    "LongTermInfo",
+    "Memory",
     "NeverforgetError",
     "NotFound",
     "OutOfSpace",
@@ -76,6 +98,7 @@ __all__ = [
     "OwnerInfo",
     "Page",
     "Poisoned",
+    "Relation",
     "Role",
     "Session",
     "SessionInfo",
@@ -83,6 +106,7 @@ __all__ = [
     "Store",
     "StoreClosed",
     "StoreLocked",
+    "Timeframe",
     "Turn",
     "TurnRef",
     "Unavailable",
@@ -100,7 +124,8 @@ _RUNTIME = {
     "importers": "ImportReport import_file",
     "session": "Session",
     "store": "Store open",
-    "status_values": "Finding HostInfo OwnerInfo Status VerifyReport",
+    "memory_values": "Chunk DeletionReport Hit Hits Memory Relation Timeframe",
+    "status_values": "Finding HostInfo LongTermInfo OwnerInfo Status VerifyReport",
     "values": "CONFIRMED AuditEntry Confirmation ErasureReport Page Role SessionInfo Turn TurnRef",
 }
 _HOMES = {

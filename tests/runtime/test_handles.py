@@ -464,12 +464,15 @@ def test_a_backup_is_a_store(opener: Opener, tmp_path: Path) -> None:
     store = opener()
     filled(store.session("a"), 30)
     filled(store.session("b", namespace="n"), 20)
+    kept = store.remember("the parcel is in Oslo")
     steps: list[tuple[int, int]] = []
     store.backup(tmp_path / "copy", progress=lambda done, total: steps.append((done, total)))
-    assert steps == [(1, 2), (2, 2)]
+    assert steps == [(1, 3), (2, 3), (3, 3)]  # two partitions, and the long-term owner
     store.session("a").append("user", "after the backup")
+    store.forget(kept.id, confirm=nf.CONFIRMED)
     with nf.open(tmp_path / "copy", inline=True) as copied:
         assert len(copied.session("a")) == 30 and len(copied.session("b", namespace="n")) == 20
+        assert copied.get(kept.id) == kept and copied.recall("parcel", strategy="text")
         assert copied.verify().ok
         assert copied.status().store_id == store.status().store_id
     for wrong in (tmp_path / "copy", store.address, Path(store.address) / "inside", __file__):
@@ -482,7 +485,8 @@ def test_settle_status_and_verify(store: nf.Store) -> None:
     store.session("a").append("user", "x", sync="process")
     steps: list[int] = []
     status = store.settle(timeout=30, progress=lambda done, total: steps.append(done))
-    assert steps == [1, 2] and status.turns == 4 and status.sessions == 1
+    assert steps == [1, 2, 3] and status.turns == 4 and status.sessions == 1
+    assert status.longterm.state == "serving" and status.memories == status.longterm.waiting == 0
     assert [owner.partition for owner in status.owners] == [0, 1]
     assert {owner.state for owner in status.owners} == {"serving"}
     assert (status.host is None) == store._engine.inline

@@ -1,0 +1,236 @@
+"""What concerns the store as a whole, as operations: status, verify, settle and backup."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from neverforget.actors.longterm_messages import (
+    IndexStatus,
+    LongTermStatusReply,
+    Reindex,
+    ReindexReply,
+)
+from neverforget.actors.messages import (
+    Backup,
+    HostReply,
+    HostStatus,
+    OwnerView,
+    Settle,
+    Status,
+    StatusReply,
+    Verify,
+    VerifyReply,
+)
+from neverforget.runtime.operation import HOST, LONGTERM, Call, Context, Operation
+from neverforget.runtime.status_values import (
+    Finding,
+    HostInfo,
+    LongTermInfo,
+    OwnerInfo,
+    VerifyReport,
+    finding,
+)
+from neverforget.runtime.status_values import Status as StoreStatus
+from neverforget.runtime.times import from_us
+from neverforget.storage.errors import Corrupt, Unavailable
+from neverforget.storage.longterm_results import LongTermStatus
+
+Progress = Callable[[int, int], None]
+REINDEX_PAUSE_S = 0.1  # between two looks at how far it is
+
+
+def status(context: Context, store_id: str, path: str, hosted: bool) -> Operation[StoreStatus]:
+    """How host and owners stand."""
+    host: HostReply | None = None
+    if hosted:
+        host = yield Call(HOST, HostStatus(0))
+    owners = []
+    for partition in range(context.partitions):
+        reply: StatusReply = yield Call(partition, Status(0))
+        view = None
+        if host is not None and partition < len(host.owners):
+            view = host.owners[partition]
+        owners.append(_owner(partition, reply, view))
+    longterm = yield from _longterm_status()
+    return StoreStatus(
+        store_id,
+        path,
+        None if host is None else _host(host),
+        tuple(owners),
+        longterm,
+    )
+
+
+def _host(reply: HostReply) -> HostInfo:
+    return HostInfo(
+        reply.pid,
+        reply.role,
+        from_us(reply.started_at),
+        reply.clients,
+        reply.linger_s,
+        reply.ray_address,
+    )
+
+
+def _owner(partition: int, reply: StatusReply, view: OwnerView | None) -> OwnerInfo:
+    region = reply.region
+    return OwnerInfo(
+        name=f"p{partition}" if view is None else view.name,
+        partition=partition,
+        pid=reply.pid,
+        node=os.uname().nodename if view is None else view.node,
+        state=reply.state,
+        reason=reply.reason,
+        epoch=0 if region is None else region.epoch,
+        queue=reply.queue,
+        clients=reply.clients,
+        restarts=0 if region is None else region.restarts,
+        sessions=0 if region is None else region.sessions,
+        turns=0 if region is None else region.turns,
+        log_bytes=0 if region is None else region.log_bytes,
+        durable_bytes=0 if region is None else region.durable,
+        segments=0 if region is None else region.segments,
+        quarantined_bytes=0 if region is None else region.quarantined_bytes,
+        torn_bytes=0 if region is None else region.torn_bytes,
+        recovery_s=0.0 if region is None else region.recovery_us / 1e6,
+        last_sync_s=0.0 if region is None else region.last_sync_us / 1e6,
+        syncs=0 if region is None else region.syncs,
+        findings=()
+        if region is None
+        else tuple(finding(partition, found) for found in region.findings),
+    )
+
+
+def _longterm_status() -> Operation[LongTermInfo]:
+    """Conversations go on without it, so what is wrong with it is shown instead of raised."""
+    reply: LongTermStatusReply
+    try:
+        reply = yield Call(LONGTERM, Status(0))
+    except (Corrupt, Unavailable) as error:
+        state = "quarantined" if isinstance(error, Corrupt) else "unavailable"
+        reply = LongTermStatusReply(0, None, None, state, error.message, 0, 0, 0)
+    return _longterm(reply)
+
+
+def _longterm(reply: LongTermStatusReply) -> LongTermInfo:
+    region = reply.region or _NO_REGION
+    index = reply.index or _NO_INDEX
+    return LongTermInfo(
+        state=reply.state,
+        reason=reply.reason,
+        pid=reply.pid,
+        epoch=region.epoch,
+        queue=reply.queue,
+        clients=reply.clients,
+        memories=region.memories,
+        derived=region.derived,
+        archived=region.archived,
+        forgotten=region.forgotten,
+        relations=region.relations,
+        embedder=index.embedder,
+        embedder_state=index.embedder_state,
+        embedder_error=index.embedder_error,
+        model=index.model,
+        dimension=index.dimension,
+        vectors=index.vectors,
+        waiting=index.waiting,
+        failed=index.failed,
+        lag=index.lag,
+        generation=index.generation,
+        published_at=from_us(index.published_us) if index.published_us else None,
+        log_bytes=region.log_bytes,
+        durable_bytes=region.durable,
+        derived_bytes=index.derived_bytes,
+        segments=region.segments,
+        quarantined_bytes=region.quarantined_bytes,
+        torn_bytes=region.torn_bytes,
+        recovery_s=region.recovery_us / 1e6,
+        syncs=region.syncs,
+        findings=tuple(finding(None, found) for found in region.findings),
+    )
+
+
+# What stands for either while it is not open: figures of nothing.
+_NO_REGION = LongTermStatus(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, [])
+_NO_INDEX = IndexStatus("", "opening", None, None, 0, 0, 0, 0, 0, 0, 0, 0)
+
+
+def verify(context: Context) -> Operation[VerifyReport]:
+    """Have every owner read and check everything it has."""
+    findings: list[Finding] = []
+    records = read = 0
+    for owner in context.owners:
+        partition = None if owner == LONGTERM else owner
+        try:
+            reply: VerifyReply = yield Call(owner, Verify(0), math.inf)
+        except Corrupt as error:
+            # It is quarantined. That is what was to be found out, and the others are checked too.
+            findings.append(_quarantined(partition, error))
+            continue
+        except Unavailable as error:
+            if partition is not None:
+                raise
+            findings.append(Finding("unavailable", "error", None, "", 0, 0, error.message))
+            continue
+        findings += [finding(partition, found) for found in reply.findings]
+        records += reply.records
+        read += reply.bytes
+    lost = any(found.severity == "error" for found in findings)
+    return VerifyReport(not lost, tuple(findings), records, read)
+
+
+def _quarantined(partition: int | None, error: Corrupt) -> Finding:
+    return Finding(
+        "quarantined",
+        "error",
+        partition,
+        error.file or "",
+        error.offset or 0,
+        error.bytes or 0,
+        error.message,
+    )
+
+
+def settle(context: Context, timeout_s: float | None, progress: Progress | None) -> Operation[None]:
+    """Return when all that was acknowledged is durable and nothing is queued."""
+    owners = context.owners
+    for done, owner in enumerate(owners, 1):
+        yield Call(owner, Settle(0), math.inf if timeout_s is None else timeout_s)
+        if progress is not None:
+            progress(done, len(owners))
+
+
+def backup(
+    context: Context, regions: Path, longterm: Path, progress: Progress | None
+) -> Operation[None]:
+    """Have every partition copy its region into the folder ``regions``, and the long-term owner its
+    own to ``longterm``.
+    """
+    owners = context.owners
+    for done, owner in enumerate(owners, 1):
+        target = longterm if owner == LONGTERM else regions / f"p{owner}"
+        yield Call(owner, Backup(0, str(target)), math.inf)
+        if progress is not None:
+            progress(done, len(owners))
+
+
+def reindex(embedder: str, begin: bool) -> Operation[ReindexReply]:
+    """Begin to embed everything by another embedder, or see how far that is."""
+    reply: ReindexReply = yield Call(LONGTERM, Reindex(0, embedder, begin))
+    return reply
+
+
+def is_running(reply: ReindexReply, progress: Progress | None) -> bool:
+    """Whether to ask again. Raises what has stopped it."""
+    if progress is not None:
+        progress(reply.done, reply.total)
+    if reply.state == "failed":
+        raise Unavailable(
+            f"reindexing has failed: {reply.reason}; the store goes on with the embedder it had, "
+            "call it again when that is repaired",
+            outcome="not_applied",
+        )
+    return reply.state == "running"
