@@ -29,6 +29,9 @@ from typing import Protocol
 TEXT = ("We agreed to move the launch to the second week of March, after the audit. " * 4)[:300]
 
 
+MODELS = ("faiss-cpu", "tantivy", "pyarrow", "onnxruntime")
+
+
 class Contender(Protocol):
     """Something that does the same job again and again. ``round`` returns nanoseconds per call."""
 
@@ -137,7 +140,7 @@ def timed(call: Callable[[], object], calls: int) -> list[int]:
 
 
 def environment(directory: Path) -> dict[str, str]:
-    names = ("neverforget", "ray", "numpy", "cbor2", "msgspec", "crc32c")
+    names = ("neverforget", "ray", "numpy", "cbor2", "msgspec", "crc32c", *MODELS)
     versions = ", ".join(f"{n} {importlib.metadata.version(n)}" for n in names)
     return {
         "when": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
@@ -172,10 +175,13 @@ def file_system(directory: Path) -> str:
 
 @dataclasses.dataclass
 class Options:
-    """``quick``: a smoke run. ``directory``: scratch, on the disk to measure."""
+    """``quick``: a smoke run. ``directory``: scratch, on the disk to measure. ``sizes``: how much
+    of it, where a script can be told.
+    """
 
     quick: bool
     directory: Path
+    sizes: tuple[int, ...] = ()
 
 
 @contextmanager
@@ -189,16 +195,18 @@ def scratch(options: Options, name: str) -> Iterator[Path]:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def main(run: Callable[[Options], Table]) -> None:
-    """The command line of every script."""
+def main(run: Callable[[Options], Table], *, sized: bool = False) -> None:
+    """The command line of every script. ``sized``: it can be told how much to measure."""
     parser = argparse.ArgumentParser(description=sys.modules[run.__module__].__doc__)
     parser.add_argument(
         "--quick", action="store_true", help="a smoke run; its figures mean nothing"
     )
     parser.add_argument("--directory", type=Path, default=Path(".bench"), help="scratch folder")
     parser.add_argument("--json", type=Path, help="write the table and the machine here as well")
+    if sized:
+        parser.add_argument("--sizes", type=int, nargs="+", default=[], help="how many to measure")
     arguments = parser.parse_args()
-    options = Options(arguments.quick, arguments.directory)
+    options = Options(arguments.quick, arguments.directory, tuple(arguments.sizes) if sized else ())
     started = time.monotonic()
     table = run(options)
     about = environment(options.directory)

@@ -17,7 +17,9 @@ from neverforget.storage.longterm_fields import is_derived_type
 from neverforget.storage.longterm_results import STATUS_CODES, MemoryFilter, Namespace, Status
 from neverforget.storage.longterm_state import LongTermState
 from neverforget.storage.longterm_where import Where
-from neverforget.storage.memory_table import NEVER, Array, Interned
+from neverforget.storage.memory_table import NEVER, Array, Interned, MemoryTable
+
+_WINDOW_ROWS = 4_096
 
 
 def is_empty(wanted: MemoryFilter) -> bool:
@@ -48,6 +50,45 @@ class Columns(Protocol):
     @property
     def tags(self) -> Interned[tuple[str, ...]]: ...
     def column(self, name: str) -> Array: ...
+
+
+def rows_between(
+    table: MemoryTable,
+    wanted: MemoryFilter,
+    after: int | None,
+    before: int | None,
+    *,
+    backwards: bool = False,
+) -> Iterator[int]:
+    """Rows born after and before these positions that match in every column; a window of the table
+    at a time, so that a page costs what it looks at, however many memories there are.
+    """
+    born = table.column("born")
+    start = 0 if after is None else int(born.searchsorted(np.uint64(after), "right"))
+    stop = len(born) if before is None else int(born.searchsorted(np.uint64(before), "left"))
+    size = _WINDOW_ROWS
+    while start < stop:
+        if backwards:
+            first, last = max(start, stop - size), stop
+            stop = first
+        else:
+            first, last = start, min(stop, start + size)
+            start = last
+        rows = first + np.flatnonzero(column_mask(_Window(table, first, last), wanted))
+        yield from (rows[::-1] if backwards else rows).tolist()
+        size *= 2
+
+
+class _Window:
+    """Some rows of a table, one after the other."""
+
+    def __init__(self, table: Columns, start: int, stop: int) -> None:
+        self._table, self._rows = table, slice(start, stop)
+        self.types, self.namespaces = table.types, table.namespaces
+        self.agents, self.tags = table.agents, table.tags
+
+    def column(self, name: str) -> Array:
+        return self._table.column(name)[self._rows]
 
 
 def column_mask(table: Columns, wanted: MemoryFilter) -> Array:
@@ -105,16 +146,17 @@ def within(namespace: Namespace, prefix: Namespace) -> bool:
     return namespace[: len(prefix)] == tuple(prefix)
 
 
+def row_matches(state: LongTermState, row: int, where: Where) -> bool:
+    """An unreadable one does not."""
+    try:
+        _, body = state.bodies.read(state.table.get(row, "position"))
+    except Corrupt:
+        return False
+    return where.matches(body)
+
+
 def rows_where(state: LongTermState, rows: Array, where: Where | None) -> Iterator[int]:
-    """Those of ``rows``, in their order, whose records match. Unreadable ones do not."""
-    if where is None:
-        yield from rows.tolist()
-        return
-    positions = state.table.column("position")
+    """Those of ``rows``, in their order, whose records match."""
     for row in rows.tolist():
-        try:
-            _, body = state.bodies.read(int(positions[row]))
-        except Corrupt:
-            continue
-        if where.matches(body):
+        if where is None or row_matches(state, row, where):
             yield row

@@ -20,7 +20,12 @@ from neverforget.storage.longterm_fields import (
     is_derived_type,
     key_hash,
 )
-from neverforget.storage.longterm_filters import matching, rows_where
+from neverforget.storage.longterm_filters import (
+    matching,
+    row_matches,
+    rows_between,
+    rows_where,
+)
 from neverforget.storage.longterm_results import (
     STATUS_NAMES,
     MemoryFilter,
@@ -40,6 +45,7 @@ from neverforget.storage.window_parts import check_limit
 
 UNREADABLE = "unreadable"
 _LIMIT_MAX = 10_000
+_BODIES_MAX = 2_000  # looked at for a page with ``where``: 15 ms
 DERIVED_FROM = "derived-from"
 
 
@@ -152,34 +158,33 @@ class LongTermReads:
         limit: int = 100,
     ) -> MemoryPage:
         """Oldest first, in the order they were first remembered. ``after``/``before``: a cursor of
-        another page, exclusive. ``before`` or ``newest``: the last ``limit`` of them.
+        another page, exclusive. ``before`` or ``newest``: the last ``limit`` of them. A page may be
+        short, or empty, and say ``more``: then so many were looked at, and one goes on from there.
         """
         check_limit(limit)
-        rows = self._between(matching(self._state, wanted), after, before)
         backwards = newest or (before is not None and after is None)
         where = None if not wanted.where else Where(wanted.where)
+        looked_max = min(self._options.scan_records_max, _BODIES_MAX)
         found: list[MemoryView] = []
-        n_bytes, more = 0, False
-        for row in rows_where(self._state, rows[::-1] if backwards else rows, where):
-            if len(found) == min(limit, _LIMIT_MAX) or n_bytes > self._options.reply_bytes_max:
+        n_bytes, more, looked, last = 0, False, 0, None
+        for row in rows_between(self._state.table, wanted, after, before, backwards=backwards):
+            full = len(found) == min(limit, _LIMIT_MAX) or n_bytes > self._options.reply_bytes_max
+            if full or looked == looked_max:
                 more = True
                 break
+            last = row
+            if where is not None:
+                looked += 1
+                if not row_matches(self._state, row, where):
+                    continue
             found.append(self.view_or_mark(row))
             n_bytes += 4 * len(found[-1].text) + 4 * len(found[-1].context or "")
+        if last is None:
+            return MemoryPage([], after, before, False)
+        ends = [self._state.table.get(last, "born")] + [view.born for view in found]
         if backwards:
             found.reverse()
-        if not found:
-            return MemoryPage([], after, before, False)
-        return MemoryPage(found, found[-1].born, found[0].born, more)
-
-    def _between(self, rows: Array, after: int | None, before: int | None) -> Array:
-        born = self._state.table.column("born")[rows]
-        start, stop = 0, len(rows)
-        if after is not None:
-            start = int(born.searchsorted(np.uint64(after), "right"))
-        if before is not None:
-            stop = int(born.searchsorted(np.uint64(before), "left"))
-        return rows[start:stop]
+        return MemoryPage(found, max(ends), min(ends), more)
 
     def rows(self, wanted: MemoryFilter) -> Array:
         """Every row that matches, ascending: for searches, and for what deletes by a filter."""

@@ -148,3 +148,35 @@ def test_a_page_is_bounded_by_bytes_and_always_holds_one(tmp_path: Path) -> None
             b.remember("x" * 20_000)
         page = b.region.memories(everything())
         assert (len(page.memories), page.more) == (1, True)
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_a_page_looks_at_so_many_records_and_says_where_it_stopped(
+    tmp_path: Path, backwards: bool
+) -> None:
+    """A rare ``where`` never makes one request read the whole store."""
+    with longterm(tmp_path / "lt", options=RegionOptions(scan_records_max=10)) as b:
+        for n in range(45):
+            b.remember(f"m{n}", metadata={"n": n % 20})
+        wanted = MemoryFilter(where={"metadata.n": 7})
+        told, pages, cursor = [], 0, None
+        while True:
+            how = {"before": cursor} if cursor is not None else {"newest": True}
+            page = b.region.memories(wanted, **(how if backwards else {"after": cursor}))
+            told += [m.text for m in page.memories]
+            pages += 1
+            cursor = page.previous if backwards else page.next
+            if not page.more:
+                break
+        assert (told, pages) == (["m27", "m7"] if backwards else ["m7", "m27"], 5)
+
+
+def test_pages_go_through_every_window_of_the_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("neverforget.storage.longterm_filters._WINDOW_ROWS", 3)
+    with longterm(tmp_path / "lt") as b:
+        texts = [b.remember(f"m{n}", tags=("odd",) if n % 2 else ()).text for n in range(60)]
+        assert b.texts(tags=("odd",)) == texts[1::2]
+        page = b.region.memories(MemoryFilter(tags=("odd",)), newest=True, limit=20)
+        assert [m.text for m in page.memories] == texts[1::2][-20:]
