@@ -8,6 +8,7 @@ from pathlib import Path
 from neverforget.actors.longterm_spec import LongTermSpec
 from neverforget.actors.owner_spec import region_options
 from neverforget.actors.region_life import LOCK_WAIT_S
+from neverforget.actors.store_embedder import folder_of
 from neverforget.storage.clock import Clock
 from neverforget.storage.filesystem import FileSystem
 from neverforget.storage.longterm import LongTermRegion
@@ -53,6 +54,7 @@ class LongTermOpening:
             submit=submit,
             read_only=read_only,
             predecessor=predecessor,
+            derived=Path(spec.directory) / folder_of(self._fs, Path(spec.directory)),
         )
 
     def close(self, region: LongTermRegion) -> None:

@@ -229,8 +229,7 @@ class Recalls:
         hits = Hits(index.view, query, vector, asked.wanted, request, self._config)
         found, more = hits.found(view, self._reply_bytes_max)
         reason = self._why_incomplete(asked, view, index.upto)
-        waiting = indexing.waiting(view)
-        return RecallReply(request.id, packed(found), more, reason is None, waiting, reason)
+        return RecallReply(request.id, packed(found), more, reason is None, view.waiting, reason)
 
     def _vector(self, asked: _Asked, text: str, view: LongTermView) -> Any:
         """Of the query, or the error in its place; None: it comes later."""
@@ -275,9 +274,10 @@ def _not_reached() -> Unavailable:
 
 
 def _of_embedder(error: NeverforgetError) -> NeverforgetError:
-    if isinstance(error, InvalidArgument | Overloaded | Unavailable):
+    if isinstance(error, InvalidArgument | Overloaded):
         return error
-    return Unavailable(error.message, outcome="not_applied")
+    # Without an outcome: the recall has waited as long as it was to, asking again is not for it.
+    return Unavailable(error.message)
 
 
 def _not_open(error: NeverforgetError) -> Unavailable:

@@ -18,7 +18,7 @@ def index_status(indexing: Indexing) -> IndexStatus | None:
         model=embedder.held.model,
         dimension=0 if view.vectors is None else view.vectors.dimension,
         vectors=0 if view.vectors is None else len(view.vectors),
-        waiting=indexing.waiting(view),
+        waiting=view.waiting,
         failed=view.failed,
         lag=index.lag,
         generation=on_disk.generation,

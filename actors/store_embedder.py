@@ -13,12 +13,13 @@ from pathlib import Path
 from neverforget.actors.embedder_health import EmbedderHealth
 from neverforget.storage.embedder_file import (
     EMBEDDER_FILE,
+    FIRST_FOLDER,
     EmbedderFile,
     check_model,
     read_embedder,
     write_embedder,
 )
-from neverforget.storage.errors import Corrupt, NotFound
+from neverforget.storage.errors import Corrupt, NeverforgetError, NotFound
 from neverforget.storage.filesystem import FileSystem
 from neverforget.storage.results import Finding
 
@@ -71,6 +72,10 @@ class StoreEmbedder:
         if not self.is_used:
             self.health.there_is_none()
 
+    def check(self, model: str, dimension: int) -> None:
+        """EmbedderMismatch unless this is what the store's vectors are, or will be, of."""
+        check_model(self.held, model, dimension)
+
     def learn(self, model: str, dimension: int) -> bool:
         """It has said what it is. True: that was not known, so there are no vectors yet. Raises
         EmbedderMismatch, OutOfSpace, OSError.
@@ -90,3 +95,11 @@ class StoreEmbedder:
         self.held = to
         self.known = True
         self.health.went_well()
+
+
+def folder_of(fs: FileSystem, directory: Path) -> str:
+    """Where what is derived is; a file that cannot be read is found out about later."""
+    try:
+        return read_embedder(fs, directory).folder
+    except (NeverforgetError, OSError):
+        return FIRST_FOLDER

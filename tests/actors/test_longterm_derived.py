@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from neverforget.actors import longterm_messages as m
-from neverforget.actors.longterm_indexing import IDLE_S
+from neverforget.actors.generation_storing import IDLE_S
 from neverforget.actors.messages import Verify, VerifyReply
 from tests.actors.conftest import Owning
 from tests.actors.longterm_owners import OwnedLongTerm
