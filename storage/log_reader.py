@@ -9,6 +9,7 @@ from collections.abc import Callable, Container, Iterator
 from pathlib import Path
 
 from neverforget.storage.check import verify_segment
+from neverforget.storage.errors import Corrupt
 from neverforget.storage.filesystem import FileSystem
 from neverforget.storage.record import Header, log_seed
 from neverforget.storage.results import Finding
@@ -53,13 +54,28 @@ class LogReader:
         return self._segments.read(position)
 
     def header(self, position: int) -> Header:
-        """The header at ``position``, its CRC checked; its body may be erased or unreadable.
+        """The header at ``position``, its CRC checked; its body may be erased or unreadable. Where
+        the segment's is damaged, the one that its side file has.
 
         Raises Corrupt.
         """
         if self._staged.holds(position):
             return Header._make(self._staged.read(position, self._seed)[1])
-        return Header._make(self._segments.header(position))
+        try:
+            return Header._make(self._segments.header(position))
+        except Corrupt:
+            kept = self._kept_header(position)
+            if kept is None:
+                raise
+            return kept
+
+    def _kept_header(self, position: int) -> Header | None:
+        for segment, side in self.segments_with_side_files():
+            if side is not None and segment.base <= position < side.stop:
+                at = int(side.positions.searchsorted(position))
+                if at < len(side.positions) and int(side.positions[at]) == position:
+                    return Header._make(side.heads[at].item())
+        return None
 
     def find(self, id12: bytes, since: int = 0) -> list[int]:
         """Positions >= ``since``, ascending, of records whose header bytes 40..52 are ``id12``: the

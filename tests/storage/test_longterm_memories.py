@@ -371,3 +371,33 @@ def test_an_unreadable_memory_says_so_and_is_never_empty(b: LongTermBench) -> No
     assert b.findings().count("corrupt_body") == 2
     b.forget(one.id)
     assert [m.id for m in b.region.memories(MemoryFilter()).memories] == [two.id]
+
+
+def test_a_damaged_header_in_a_sealed_log_hides_nobody(b: LongTermBench) -> None:
+    """A side file still says that the record is there: opening raised, for one flipped byte."""
+    told = b.remember("one", key="k")
+    damaged, forgotten = b.remember("two", key="l"), b.remember("three")
+    entry = b.forget(forgotten.id).entry
+    assert entry is not None
+    b.region.seal()
+    b.region.close()
+    for position in (damaged.position, entry.position):
+        flip(b.directory / "log" / "0000000000000000.seg", position + 20)
+    b.region = b.open()
+    assert b.region.get(told.id).text == "one"
+    with pytest.raises(Corrupt):
+        b.region.get(damaged.id)
+    assert [m.status for m in b.region.memories(MemoryFilter()).memories] == [
+        "active",
+        "unreadable",
+    ]
+    assert b.texts(status="forgotten") == ["three"], "one that was forgotten stays forgotten"
+    assert [e.operation for e in b.audit()] == ["forget"]
+    assert b.erase(told.id, damaged.id).memories == 2
+    assert b.texts() == []
+
+
+def flip(path: Path, at: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[at] ^= 0x10
+    path.write_bytes(data)
