@@ -1,0 +1,190 @@
+"""Memories in a hosted store: their owner and its embedder die, are stopped, and come back. Clients
+get their answers, and conversations notice nothing.
+
+One store in this process's Ray, with an embedder object of a module that its workers can import.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+import neverforget as nf
+from neverforget.actors.embedding_client import PoolEmbedding
+from neverforget.actors.greeting import ask, greet
+from neverforget.actors.messages import HostReply, HostStatus
+from neverforget.runtime.address import StoreAddress
+from neverforget.runtime.config import Config
+from neverforget.runtime.host import Host
+from neverforget.runtime.watchdog import HealthOptions
+from tests.cluster.processes import python, told, until
+from tests.fakes.embedders import Plain
+
+QUICK = HealthOptions(interval_s=0.1, answer_s=1.0, stopped_s=0.3, hung_s=3.0, gone_s=0.5)
+
+
+@pytest.fixture(scope="module")
+def host(ray_local: Any) -> Iterator[Host]:
+    folder = Path(tempfile.mkdtemp(prefix="nf-"))
+    config = Config(partitions=1, embedder=Plain(64))
+    found = Host.start(folder / "store", config, role="application", health=QUICK)
+    yield found
+    found.close()
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def store(host: Host) -> Iterator[nf.Store]:
+    with nf.open(host.store.path, host="never") as opened:
+        yield opened
+
+
+def pid_at(host: Host, socket: str, *, other_than: int = 0) -> int:
+    """The process that serves there, once it does."""
+
+    def look() -> int | None:
+        try:
+            connection, welcome = greet(socket, host.store.store_id, 1.0)
+        except OSError:
+            return None
+        connection.close()
+        return welcome.pid if welcome.pid != other_than else None
+
+    pid: int = until(look, f"somebody at {socket}")
+    return pid
+
+
+def watched(host: Host) -> list[int]:
+    connection, _ = greet(host.endpoint.control, host.store.store_id, 5.0)
+    with connection:
+        reply = ask(connection, HostStatus(1), 5.0)
+    assert isinstance(reply, HostReply)
+    return [owner.pid for owner in reply.owners]
+
+
+def found_by_vector(store: nf.Store, query: str) -> bool:
+    return any("vector" in hit.sources for hit in store.recall(query, wait=5.0))
+
+
+def test_an_attached_process_remembers_and_recalls_without_anything_heavy(host: Host) -> None:
+    script = """
+import json, sys
+import neverforget as nf
+with nf.open(sys.argv[1], host="never") as store:
+    id = store.remember("the cat sat on the mat", tags=["pets"], key="cat").id
+    hits = store.recall("cat on mat", timeframe="last 2 days", tags="pets", wait=30)
+    assert hits[0].memory.id == id and store.get(key="cat").id == id, hits
+    legs, embedder = hits[0].sources, store.config.embedder
+heavy = {"ray", "faiss", "pyarrow", "tantivy", "onnxruntime", "numpy", "asyncio"}
+print(json.dumps([sorted(legs), hits.complete, embedder, sorted(heavy & set(sys.modules))]))
+"""
+    assert told(python(script, str(host.store.path))) == [
+        ["text", "vector"],
+        True,
+        "object:plain-64",
+        [],
+    ]
+
+
+def test_an_owner_killed_in_the_middle_of_remembers_loses_and_doubles_none(
+    host: Host, store: nf.Store
+) -> None:
+    socket = host.endpoint.longterm
+    first = pid_at(host, socket)
+    made: list[str] = []
+    begun = threading.Semaphore(0)
+
+    def write(name: str) -> None:
+        for number in range(60):
+            made.append(store.remember(f"{name} {number}", namespace=("killed",)).text)
+            begun.release()
+
+    writers = [threading.Thread(target=write, args=[f"w{n}"]) for n in range(3)]
+    for writer in writers:
+        writer.start()
+    for _ in range(20):
+        assert begun.acquire(timeout=60)
+    os.kill(first, signal.SIGKILL)
+    store.session("chat").append("user", "meanwhile")  # another owner, which was not asked
+    for writer in writers:
+        writer.join(60)
+    assert pid_at(host, socket) != first
+    kept: list[str] = []
+    after = None
+    while True:
+        page = store.memories(namespace=("killed",), after=after)
+        kept += [memory.text for memory in page]
+        if not page.has_more:
+            break
+        after = page.next
+    assert sorted(kept) == sorted(made) and len(made) == 180
+    assert store.recall("w0 59", wait=30)[0].memory.text == "w0 59"
+
+
+@pytest.mark.parametrize("blow", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
+def test_without_its_embedder_a_store_goes_on_by_words_and_vectors_come_back(
+    host: Host, store: nf.Store, blow: signal.Signals
+) -> None:
+    [socket] = host.endpoint.embedders
+    first = pid_at(host, socket)
+    until(lambda: first in watched(host), "the watchdog to know the embedder")
+    os.kill(first, blow)
+    word = f"zebra{blow.value}"
+    id = store.remember(f"a {word} in the garden").id
+    assert [hit.memory.id for hit in store.recall(word, strategy="text")] == [id]
+    assert pid_at(host, socket, other_than=first)
+    until(lambda: found_by_vector(store, f"a {word} in the garden"), "vectors again")
+    status = store.status()
+    assert status.longterm.embedder_state == "ok" and status.longterm.waiting == 0
+
+
+def test_a_handle_on_another_node_reaches_the_memories_as_an_actor(
+    host: Host, store: nf.Store, ray_local: Any
+) -> None:
+    address = msgspec.structs.replace(store._pickled(), path="/nowhere/store")
+
+    @ray_local.remote(num_cpus=0)  # type: ignore[untyped-decorator]
+    def elsewhere(address: StoreAddress) -> list[str]:
+        with nf.Store(*address.attach()) as remote:
+            remote.remember("an elephant in the room", key="far")
+            return [hit.memory.text for hit in remote.recall("elephant", wait=30, limit=1)]
+
+    assert ray_local.get(elsewhere.remote(address)) == ["an elephant in the room"]
+    assert store.get(key="far").text == "an elephant in the room"
+
+
+def test_a_second_embedder_object_can_be_lent_while_the_host_runs(host: Host) -> None:
+    """As reindex needs it."""
+    assert host.lend_embedder(Plain(32)) == "object:plain-32"
+    [socket] = host.endpoint.embedders
+    embedding = PoolEmbedding([socket], host.store.store_id)
+    try:
+        assert embedding.describe("object:plain-32") == ("plain-32", 32)
+        assert embedding.describe("object:plain-64") == ("plain-64", 64)
+    finally:
+        embedding.close()
+
+
+def test_a_process_that_would_need_a_host_of_its_own_is_told_that_objects_do_not_travel(
+    short_path: Path,
+) -> None:
+    script = """
+import json, sys
+import neverforget as nf
+from tests.fakes.embedders import Plain
+try:
+    nf.open(sys.argv[1], embedder=Plain())
+except nf.InvalidArgument as error:
+    print(json.dumps("ray.init" in str(error)))
+"""
+    assert told(python(script, str(short_path / "store"))) is True
+    assert not (short_path / "store" / "regions").exists()
