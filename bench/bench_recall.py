@@ -26,6 +26,7 @@ import tantivy
 
 from bench.bench_memory import private_bytes
 from bench.bench_recall_attached import attached
+from bench.filling import MODEL, STORE_ID, filled
 from bench.measure import Options, Rounds, Row, Table, interleave, main, scratch
 from bench.memories import BLOCK, DIMENSION, Corpus
 from bench.ours import Call
@@ -82,45 +83,12 @@ def run(options: Options) -> Table:
 # ---- a store -------------------------------------------------------------------------------------
 
 
-def filled(folder: Path, corpus: Corpus, model: str = "bench") -> dict[str, float]:
-    """Remember everything, with words and vectors stored. Seconds by step."""
-    fs, spent = LocalFileSystem(), {}
-    start = time.perf_counter()
-    LongTermRegion.create(fs, folder / "region", store_id="bench")
-    region = LongTermRegion.open(fs, folder / "region", store_id="bench")
-    making = 0.0
-    for at in range(0, corpus.count, BLOCK):
-        began = time.perf_counter()
-        new = corpus.memories(at, at + BLOCK)
-        making += time.perf_counter() - began
-        region.remember(new, by="bench", request=(1, at + 1))
-        region.write()
-        region.sync()
-    spent["remember"] = time.perf_counter() - start - making
-    start = time.perf_counter()
-    stored = Generations.open(
-        fs, folder / "derived", region.state, model=model, dimension=DIMENSION
-    )
-    spent["words"] = time.perf_counter() - start
-    while waiting := stored.index.take_waiting(BLOCK):
-        first = waiting[0].row // BLOCK * BLOCK
-        vectors = corpus.vectors(first, first + BLOCK)
-        for one in waiting:
-            stored.index.embedded(one, vectors[one.row - first : one.row - first + 1])
-    start = time.perf_counter()
-    stored.publish()
-    spent["publish"] = time.perf_counter() - start
-    stored.close()
-    region.close()
-    return spent
-
-
 @contextmanager
-def opened(folder: Path, model: str = "bench") -> Iterator[LongTermView]:
+def opened(folder: Path) -> Iterator[LongTermView]:
     fs = LocalFileSystem()
-    region = LongTermRegion.open(fs, folder / "region", store_id="bench")
+    region = LongTermRegion.open(fs, folder / "region", store_id=STORE_ID)
     stored = Generations.open(
-        fs, folder / "derived", region.state, model=model, dimension=DIMENSION
+        fs, folder / "derived", region.state, model=MODEL, dimension=DIMENSION
     )
     assert not stored.findings and not stored.index.waiting, "it is opened as it was stored"
     try:
@@ -186,10 +154,10 @@ class Plain:
 
 def measured(folder: Path, size: int, options: Options) -> list[Row]:
     corpus = Corpus(size)
-    spent = filled(folder, corpus)
+    spent = filled(folder / "region", folder / "derived", corpus)
     empty = folder.with_name("empty")
     if not empty.exists():
-        filled(empty, Corpus(0))
+        filled(empty / "region", empty / "derived", Corpus(0))
     held_by_empty = child(empty)[1]
     seconds, held = child(folder)
     queries = corpus.queries(QUERIES)
