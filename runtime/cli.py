@@ -17,7 +17,17 @@ from typing import Annotated
 
 import typer
 
-from neverforget.runtime import cli_conversation, cli_demo, cli_operation, cli_transfer
+from neverforget.runtime import (
+    cli_audit,
+    cli_conversation,
+    cli_demo,
+    cli_forgetting,
+    cli_memory,
+    cli_memory_changes,
+    cli_operation,
+    cli_recall,
+    cli_transfer,
+)
 from neverforget.runtime.cli_render import ReaderGone, errors, printable
 from neverforget.runtime.cli_store import FAILED, INTERRUPTED, READER_GONE, exit_code
 from neverforget.storage.errors import NeverforgetError
@@ -53,14 +63,25 @@ def options(
     ] = False,
 ) -> None:
     """Durable memory for fleets of AI agents: conversations that survive whatever their process
-    does not.
+    does not, and what was learned from them, recalled by meaning, words and time.
 
     STORE is a directory; every command but [bold]serve[/] and [bold]demo[/] attaches to the process
     that hosts it, or opens it by itself where nobody does.
     """
 
 
-for module in (cli_operation, cli_conversation, cli_transfer, cli_demo):
+COMMANDS = (
+    cli_operation,
+    cli_conversation,
+    cli_memory,
+    cli_recall,
+    cli_memory_changes,
+    cli_forgetting,
+    cli_audit,
+    cli_transfer,
+    cli_demo,
+)
+for module in COMMANDS:
     module.register(app)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import msgspec
 import typer
 
+from neverforget.runtime.cli_arguments import json_argument, time_argument
 from neverforget.runtime.cli_follow import follow_session, host_watched
 from neverforget.runtime.cli_render import (
     columns,
@@ -23,6 +23,7 @@ from neverforget.runtime.cli_render import (
     write_stdout,
 )
 from neverforget.runtime.cli_store import (
+    CONVERSATIONS,
     JsonOption,
     NamespaceOption,
     StoreArgument,
@@ -30,8 +31,8 @@ from neverforget.runtime.cli_store import (
     opened,
     store_path,
 )
-from neverforget.runtime.turn_json import parse_timestamp, turn_line, turn_object
-from neverforget.storage.errors import InvalidArgument, NotFound
+from neverforget.runtime.turn_json import turn_line, turn_object
+from neverforget.storage.errors import NotFound
 
 if TYPE_CHECKING:
     from neverforget.runtime.config import SyncLevel
@@ -44,10 +45,10 @@ HiddenOption = Annotated[bool, typer.Option("--hidden", help="Show hidden turns 
 
 
 def register(app: typer.Typer) -> None:
-    command(app, "sessions", list_sessions, SESSIONS_EXAMPLES)
-    command(app, "append", append, APPEND_EXAMPLES)
-    command(app, "tail", tail, TAIL_EXAMPLES)
-    command(app, "page", page, PAGE_EXAMPLES)
+    command(app, "sessions", list_sessions, SESSIONS_EXAMPLES, CONVERSATIONS)
+    command(app, "append", append, APPEND_EXAMPLES, CONVERSATIONS)
+    command(app, "tail", tail, TAIL_EXAMPLES, CONVERSATIONS)
+    command(app, "page", page, PAGE_EXAMPLES, CONVERSATIONS)
 
 
 SESSIONS_EXAMPLES = """
@@ -139,8 +140,8 @@ def append(
     When this returns, the turn survives a power loss.
     """
     text = sys.stdin.read() if content == "-" else content
-    body = _json_argument("CONTENT", text) if content_json else text
-    details = {} if metadata is None else _json_argument("--metadata", metadata)
+    body = json_argument("CONTENT", text) if content_json else text
+    details = {} if metadata is None else json_argument("--metadata", metadata)
     with opened(store, create=True, agent=agent) as opened_store:
         turn = opened_store.session(session, namespace=tuple(namespace or ())).append(
             role,
@@ -149,7 +150,7 @@ def append(
             call_id=call_id,
             key=key,
             metadata=details,
-            timestamp=None if timestamp is None else _time_argument(timestamp),
+            timestamp=None if timestamp is None else time_argument(timestamp),
             expect_seq=expect_seq,
             sync=cast("SyncLevel | None", sync),  # append refuses other words
         )
@@ -275,17 +276,3 @@ def _length(chat: Session, where: tuple[str, ...], *, or_fail: bool = True) -> i
 
 def _cursor(given: str | None) -> Any:
     return int(given) if given is not None and given.isdecimal() else given
-
-
-def _json_argument(name: str, text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError as error:
-        raise InvalidArgument(f"{name} is not JSON: {error}") from None
-
-
-def _time_argument(text: str) -> Any:
-    try:
-        return parse_timestamp(float(text) if text.replace(".", "", 1).isdecimal() else text)
-    except ValueError as error:
-        raise InvalidArgument(str(error)) from None

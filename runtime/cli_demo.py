@@ -13,11 +13,11 @@ from typing import Annotated
 import typer
 
 from neverforget.runtime.cli_render import console, errors, print_json, printable
-from neverforget.runtime.cli_store import FAILED, JsonOption, command
+from neverforget.runtime.cli_store import FAILED, THE_STORE, JsonOption, command
 
 
 def register(app: typer.Typer) -> None:
-    command(app, "demo", demo, DEMO_EXAMPLES)
+    command(app, "demo", demo, DEMO_EXAMPLES, THE_STORE)
 
 
 DEMO_EXAMPLES = """
@@ -46,10 +46,12 @@ def demo(
     seconds: Annotated[float, typer.Option(min=2, max=3600, help="How long they talk.")] = 8.0,
     as_json: JsonOption = False,
 ) -> None:
-    """Watch a fleet of agents talk, lose a process to kill -9, and lose nothing.
+    """Watch a fleet of agents talk, lose a process to kill -9, lose nothing, and remember.
 
     Starts a store with a Ray of its own, lets agents append and page at the same time, kills the
     owner of a partition, and compares everything that was acknowledged with what is on the disk.
+    Then the agents remember what they learned; it is recalled by meaning, by words and by time, and
+    one memory is forgotten, which takes a confirmation, and brought back.
     Exit code 1 if that fails.
     """
     from neverforget.runtime.demo.running import run_demo

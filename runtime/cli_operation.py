@@ -1,9 +1,10 @@
-"""Commands about the store itself: serve, status, verify, config."""
+"""Commands about the store itself: serve, status, verify, config, reindex."""
 
 from __future__ import annotations
 
 import logging
 import sys
+import time
 from contextlib import redirect_stdout
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,10 +20,14 @@ from neverforget.runtime.cli_render import (
     pairs,
     print_json,
     printable,
+    progress_bar,
     size,
 )
 from neverforget.runtime.cli_store import (
     FAILED,
+    RETRY_S,
+    THE_STORE,
+    WAIT_S,
     JsonOption,
     StoreArgument,
     command,
@@ -31,16 +36,18 @@ from neverforget.runtime.cli_store import (
 )
 
 if TYPE_CHECKING:
-    from neverforget.runtime.status_values import Finding, OwnerInfo, Status
+    from neverforget.runtime.status_values import Finding, LongTermInfo, OwnerInfo, Status
+    from neverforget.runtime.store import Store
 
 STATE_COLOURS = {"serving": "green", "recovering": "yellow", "readonly": "yellow"}
 
 
 def register(app: typer.Typer) -> None:
-    command(app, "serve", serve, SERVE_EXAMPLES)
-    command(app, "status", status, STATUS_EXAMPLES)
-    command(app, "verify", verify, VERIFY_EXAMPLES)
-    command(app, "config", config, CONFIG_EXAMPLES)
+    command(app, "serve", serve, SERVE_EXAMPLES, THE_STORE)
+    command(app, "status", status, STATUS_EXAMPLES, THE_STORE)
+    command(app, "verify", verify, VERIFY_EXAMPLES, THE_STORE)
+    command(app, "config", config, CONFIG_EXAMPLES, THE_STORE)
+    command(app, "reindex", reindex, REINDEX_EXAMPLES, THE_STORE)
 
 
 SERVE_EXAMPLES = """
@@ -102,20 +109,37 @@ neverforget status ./memory --json | jq '.owners[].state'
 
 
 def status(store: StoreArgument, as_json: JsonOption = False) -> None:
-    """Show who hosts the store, who owns its partitions, and how they are.
+    """Show who hosts the store, who owns its partitions and its memories, and how they are.
 
     Exit code 1 if not all of them serve.
     """
     with opened(store) as opened_store:
-        found = opened_store.status()
-    healthy = all(owner.state == "serving" for owner in found.owners)
+        found = _settled_status(opened_store)
+    states = [found.longterm.state, *(owner.state for owner in found.owners)]
+    healthy = all(state == "serving" for state in states)
     if as_json:
-        totals = {"sessions": found.sessions, "turns": found.turns, "log_bytes": found.log_bytes}
+        totals: dict[str, Any] = {
+            "sessions": found.sessions,
+            "turns": found.turns,
+            "memories": found.memories,
+            "log_bytes": found.log_bytes,
+        }
         print_json({**msgspec.to_builtins(found), **totals, "healthy": healthy})
     else:
         _print_status(found)
     if not healthy:
         raise typer.Exit(FAILED)
+
+
+def _settled_status(store: Store) -> Status:
+    """The status, once an owner that this very command made has opened what it owns."""
+    deadline = time.monotonic() + WAIT_S
+    while True:
+        found = store.status()
+        opening = found.host is None and found.longterm.state == "recovering"
+        if not opening or time.monotonic() >= deadline:
+            return found
+        time.sleep(RETRY_S)
 
 
 def _print_status(found: Status) -> None:
@@ -134,6 +158,7 @@ def _print_status(found: Status) -> None:
         "hosted by": hosted,
         "sessions": f"{found.sessions:,}",
         "turns": f"{found.turns:,}",
+        "memories": _memories(found.longterm),
         "log": size(found.log_bytes),
     }
     out.print(pairs("", rows))
@@ -143,10 +168,47 @@ def _print_status(found: Status) -> None:
     for owner in found.owners:
         table.add_row(*_owner_row(owner))
     out.print(table)
+    _print_longterm(found.longterm)
     for owner in found.owners:
         if owner.reason:
             out.print(f"partition {owner.partition}: {printable(owner.reason)}", markup=False)
     _print_findings(found.findings)
+
+
+def _memories(longterm: LongTermInfo) -> str:
+    said = [f"{longterm.memories:,}"]
+    for count, name in ((longterm.archived, "archived"), (longterm.forgotten, "forgotten")):
+        if count:
+            said.append(f"{count:,} {name}")
+    return ", ".join(said)
+
+
+def _print_longterm(longterm: LongTermInfo) -> None:
+    """How far what is derived from the memories has come."""
+    out = console()
+    out.print()
+    state = Text(longterm.state, STATE_COLOURS.get(longterm.state, "red"))
+    out.print(Text.assemble(("long-term owner  ", "bold"), state, f"  pid {longterm.pid}"))
+    model = longterm.model or longterm.embedder
+    dimension = f", {longterm.dimension} dimensions" if longterm.dimension else ""
+    rows = {
+        "embedder": f"{longterm.embedder} ({longterm.embedder_state})",
+        "model": f"{model}{dimension}",
+        "vectors": f"{longterm.vectors:,}",
+        "to be embedded": f"{longterm.waiting:,}",
+        "log": size(longterm.log_bytes),
+        "indexes": f"{size(longterm.derived_bytes)}, generation {longterm.generation}"
+        f" of {local(longterm.published_at)}",
+    }
+    if longterm.failed:
+        rows["not embeddable"] = f"{longterm.failed:,} (found by words only)"
+    if longterm.lag:
+        rows["words not in yet"] = f"{longterm.lag:,}"
+    if longterm.embedder_error:
+        rows["embedder says"] = longterm.embedder_error
+    if longterm.reason:
+        rows["because"] = longterm.reason
+    out.print(pairs("", rows))
 
 
 def _owner_row(owner: OwnerInfo) -> tuple[str | Text, ...]:
@@ -196,7 +258,7 @@ def _print_findings(findings: tuple[Finding, ...]) -> None:
     for found in findings:
         table.add_row(
             Text(found.severity, "red" if found.severity == "error" else "yellow"),
-            str(found.partition),
+            "memories" if found.partition is None else str(found.partition),
             printable(f"{found.kind}: {found.message}"),
             f"{printable(found.file)} +{found.offset}",
             f"{found.bytes:,}",
@@ -229,3 +291,35 @@ def config(store: StoreArgument, as_json: JsonOption = False) -> None:
         )
         table.add_row(name, printable(shown), Text(sources[name], "bright_black"))
     console().print(table)
+
+
+REINDEX_EXAMPLES = """
+neverforget reindex ./memory --embedder minilm
+neverforget reindex ./memory --embedder openai:MODEL@https://host/v1
+neverforget reindex ./memory --embedder none       (words only)
+"""
+
+
+def reindex(
+    store: StoreArgument,
+    embedder: Annotated[
+        str, typer.Option(metavar="NAME", help="minilm, none, or openai:MODEL@https://host/v1.")
+    ],
+    as_json: JsonOption = False,
+) -> None:
+    """Embed every memory anew, by another embedder, and change to it when all of it is done.
+
+    Until then recall answers from the old vectors. Interrupted, it goes on where the store is
+    hosted; else the same command begins again.
+    """
+    with (
+        opened(store) as opened_store,
+        progress_bar("embedding memories", in_bytes=False, quiet=as_json) as update,
+    ):
+        opened_store.reindex(embedder=embedder, progress=update)
+        found = opened_store.status().longterm
+    if as_json:
+        told = {"embedder": found.embedder, "model": found.model, "dimension": found.dimension}
+        print_json({**told, "vectors": found.vectors, "failed": found.failed})
+    else:
+        console().print(f"{found.vectors:,} vectors by {found.embedder}", markup=False)

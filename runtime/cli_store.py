@@ -40,6 +40,10 @@ RETRY_S = 0.05
 DONE, FAILED, USAGE, NOT_FOUND, LOCKED, UNCONFIRMED, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
 READER_GONE = 141
 
+# How the commands are grouped in the help, in this order.
+THE_STORE, CONVERSATIONS, MEMORIES = "The store", "Conversations", "Memories"
+FORGETTING, MOVING = "Forgetting", "In and out"
+
 StoreArgument = Annotated[
     str,
     typer.Argument(
@@ -57,16 +61,20 @@ NamespaceOption = Annotated[
         help="Namespace, one element each time: -N acme -N alice.",
     ),
 ]
+AgentOption = Annotated[str | None, typer.Option(help="Who does it; goes on record.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print data for a program to read.")]
 
 
-def command(app: typer.Typer, name: str, function: Callable[..., None], examples: str) -> None:
+def command(
+    app: typer.Typer, name: str, function: Callable[..., None], examples: str, panel: str
+) -> None:
     """Add ``function`` as a command. Its docstring is the help, its paragraphs flow; ``examples``
-    are lines to type."""
+    are lines to type; ``panel``: with which others it is listed."""
     paragraphs = (inspect.getdoc(function) or "").split("\n\n")
     flowing = "\n\n".join(" ".join(each.split()) for each in paragraphs)
     lines = "\n\n".join(("Examples:", *examples.strip().splitlines()))
-    app.command(name, cls=StoreFirst, help=flowing, epilog=lines)(function)
+    add = app.command(name, cls=StoreFirst, help=flowing, epilog=lines, rich_help_panel=panel)
+    add(function)
 
 
 def exit_code(error: NeverforgetError) -> int:
@@ -150,7 +158,7 @@ def opened(store: str, *, create: bool = False, agent: str | None = None) -> Ite
     path = store_path(store)
     if not create and not store_exists(path):
         raise NotFound(
-            f"there is no store at {path}; `neverforget import` and `neverforget append` make one"
+            f"there is no store at {path}; `neverforget append`, `remember` and `import` make one"
         )
     handle = open_store(path, agent=agent)
     try:

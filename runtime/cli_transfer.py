@@ -1,10 +1,11 @@
-"""Commands that move whole conversations: import, export, backup."""
+"""Commands that move conversations and memories as a whole: import, export, backup."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
@@ -12,6 +13,7 @@ import typer
 from neverforget.runtime.cli_render import console, errors, pairs, print_json, progress_bar, size
 from neverforget.runtime.cli_store import (
     FAILED,
+    MOVING,
     JsonOption,
     NamespaceOption,
     StoreArgument,
@@ -20,19 +22,33 @@ from neverforget.runtime.cli_store import (
     store_exists,
     store_path,
 )
+from neverforget.runtime.exporter import (
+    ExportReport,
+    export_file,
+    export_memories,
+    export_sessions,
+    sessions_to_export,
+)
+from neverforget.storage.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from neverforget.runtime.importers import ImportReport
+    from neverforget.runtime.store import Store
 
 PROBLEMS_SHOWN = 20
+PARTS = ("turns", "memories")
 
 
 def register(app: typer.Typer) -> None:
-    command(app, "import", import_, IMPORT_EXAMPLES)
-    command(app, "export", export, EXPORT_EXAMPLES)
-    command(app, "backup", backup, BACKUP_EXAMPLES)
+    command(app, "import", import_, IMPORT_EXAMPLES, MOVING)
+    command(app, "export", export, EXPORT_EXAMPLES, MOVING)
+    command(app, "backup", backup, BACKUP_EXAMPLES, MOVING)
 
 
 IMPORT_EXAMPLES = """
 neverforget import ./memory conversations.json      (a ChatGPT data export, also as its zip)
 neverforget import ./memory turns.jsonl -N acme
+neverforget import ./memory mem0.json               (what mem0's get_all answered)
 zcat turns.jsonl.gz | neverforget import ./memory - --format jsonl
 neverforget import ./memory turns.jsonl --dry-run
 """
@@ -41,18 +57,24 @@ neverforget import ./memory turns.jsonl --dry-run
 def import_(
     store: StoreArgument,
     file: Annotated[str, typer.Argument(metavar="FILE", help='What to read; "-": standard input.')],
-    format: Annotated[str, typer.Option(help="auto, jsonl, openai, chatgpt or locomo.")] = "auto",
+    format: Annotated[
+        str, typer.Option(help="auto, jsonl, openai, chatgpt, mem0 or locomo.")
+    ] = "auto",
     namespace: NamespaceOption = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Read and count, append nothing.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Append the conversations in a file, each turn once however often it runs.
+    """Append the conversations and remember the memories in a file, each once however often it
+    runs.
 
-    Reads lines of turns (as export writes them), OpenAI-style message lists, ChatGPT data exports
-    and LoCoMo. What cannot be read is reported with its line, the rest is imported, and the exit
-    code is 1.
+    Reads lines of turns and memories (as export writes them), OpenAI-style message lists, ChatGPT
+    data exports, mem0 exports and LoCoMo. What cannot be read is reported with its line, the rest
+    is imported, and the exit code is 1. What was forgotten or erased here is not brought back.
+
+    A memory of mem0 keeps its id as its key; user_id becomes the namespace ("user", user_id),
+    agent_id the agent, created_at occurred_at, categories tags; the rest stands in its metadata.
     """
     from neverforget.runtime.importers import load
 
@@ -66,23 +88,10 @@ def import_(
                 report = load(opened_store, file, progress=update, **arguments)
     if as_json:
         print_json({**msgspec.to_builtins(report), "ok": report.ok})
-    elif not (report.turns or report.contentless or report.problem_count):
+    elif not (report.turns or report.memories or report.contentless or report.problem_count):
         errors().print(f"{file}: nothing in it", markup=False)
     else:
-        rows = {
-            "format": report.format,
-            "sessions": f"{report.sessions:,}",
-            "turns read": f"{report.turns:,}",
-            "would append" if dry_run else "appended": f"{report.appended:,}",
-            "there already": f"{report.existing:,}",
-        }
-        if report.contentless:
-            rows["without content"] = f"{report.contentless:,} (erased before they were exported)"
-        if report.refused:
-            rows["refused"] = f"{report.refused:,}"
-        if report.problem_count:
-            rows["problems"] = f"{report.problem_count:,}"
-        console().print(pairs("", rows))
+        console().print(pairs("", _import_rows(report)))
         out = errors()
         for problem in report.problems[:PROBLEMS_SHOWN]:
             out.print(str(problem), markup=False, style="yellow")
@@ -93,9 +102,34 @@ def import_(
         raise typer.Exit(FAILED)
 
 
+def _import_rows(report: ImportReport) -> dict[str, str]:
+    rows = {"format": report.format}
+    if report.turns or not report.memories:
+        rows["sessions"] = f"{report.sessions:,}"
+        rows["turns read"] = f"{report.turns:,}"
+        rows["would append" if report.dry_run else "appended"] = f"{report.appended:,}"
+        rows["there already"] = f"{report.existing:,}"
+    if report.contentless:
+        rows["without content"] = f"{report.contentless:,} (erased before they were exported)"
+    if report.refused:
+        rows["refused"] = f"{report.refused:,}"
+    if report.memories:
+        rows["memories read"] = f"{report.memories:,}"
+        rows["would remember" if report.dry_run else "remembered"] = f"{report.remembered:,}"
+        if report.revised:
+            rows["revised"] = f"{report.revised:,}"
+        rows["known already"] = f"{report.memories_existing:,}"
+        if report.memories_refused:
+            rows["memories refused"] = f"{report.memories_refused:,}"
+    if report.problem_count:
+        rows["problems"] = f"{report.problem_count:,}"
+    return rows
+
+
 EXPORT_EXAMPLES = """
 neverforget export ./memory -o memory.jsonl.gz
 neverforget export ./memory --prefix dm/ | jq -r .content
+neverforget export ./memory --only memories | jq -r .text
 neverforget export ./old -o all.jsonl && neverforget import ./new all.jsonl
 """
 
@@ -110,41 +144,92 @@ def export(
     prefix: Annotated[
         str | None, typer.Option(help="Only sessions whose names begin with this.")
     ] = None,
+    only: Annotated[str | None, typer.Option(help="turns, or memories.")] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Report as JSON (with -o FILE; the turns always are).")
+        bool, typer.Option("--json", help="Report as JSON (with -o FILE; the lines always are).")
     ] = False,
 ) -> None:
-    """Write every turn as a line of JSON, which import reads back equal.
+    """Write every turn and every memory as a line of JSON, which import reads back equal.
 
-    A file appears under its name only when it is complete.
+    A file appears under its name only when it is complete. Lines of memories say "kind": "memory".
+
+    Kept of a turn: its place, role, content, names, key, metadata, time and state. Kept of a
+    memory: id, key, namespace, text and all that was said with it, its earlier versions, its
+    relations, and whether it is archived. Not kept: what was forgotten, the audit, who wrote each
+    version and when (created_at becomes occurred_at where there is none). Backup copies everything.
     """
-    from neverforget.runtime.exporter import export_file, export_sessions, sessions_to_export
-
+    if only not in (None, *PARTS):
+        raise InvalidArgument(f"--only is {only!r}; give {' or '.join(PARTS)}")
+    if prefix is not None and only == "memories":
+        raise InvalidArgument("--prefix is about sessions; leave it out to export memories")
+    turns, memories = only != "memories", only != "turns" and prefix is None
+    where = tuple(namespace) if namespace else None
     with opened(store) as opened_store:
-        sessions = sessions_to_export(
-            opened_store, namespace=tuple(namespace) if namespace else None, prefix=prefix
-        )
         if output == "-":
-            export_sessions(opened_store, sessions, sys.stdout.buffer.write)
+            _write(opened_store, sys.stdout.buffer.write, where, prefix, turns, memories)
             sys.stdout.buffer.flush()
             return
-        whole = not namespace and prefix is None
-        total = opened_store.status().turns if whole else None
+        total = None
+        if where is None and prefix is None:
+            status = opened_store.status()
+            total = status.turns if turns else 0
+            if memories:
+                total += status.longterm.memories + status.longterm.archived
         with (
             progress_bar("exporting", in_bytes=False, quiet=as_json) as update,
             export_file(Path(output)) as write,
         ):
-            report = export_sessions(
-                opened_store, sessions, write, progress=lambda done: update(done, total)
+            report = _write(
+                opened_store,
+                write,
+                where,
+                prefix,
+                turns,
+                memories,
+                progress=lambda done: update(done, total),
             )
     if as_json:
         print_json(msgspec.to_builtins(report))
         return
-    rows = {"sessions": f"{report.sessions:,}", "turns": f"{report.turns:,}"}
+    rows = {}
+    if turns:
+        rows = {"sessions": f"{report.sessions:,}", "turns": f"{report.turns:,}"}
     if report.contentless:
         rows["without content"] = f"{report.contentless:,} (erased or unreadable)"
+    if memories:
+        rows["memories"] = f"{report.memories:,}"
+    if report.memories_unreadable:
+        rows["left out"] = f"{report.memories_unreadable:,} memories that are damaged on disk"
     rows["written"] = f"{output} ({size(Path(output).stat().st_size)})"
     console().print(pairs("", rows))
+    if report.memories_unreadable:
+        raise typer.Exit(FAILED)
+
+
+def _write(
+    store: Store,
+    write: Callable[[bytes], object],
+    where: tuple[str, ...] | None,
+    prefix: str | None,
+    turns: bool,
+    memories: bool,
+    progress: Callable[[int], None] = lambda done: None,
+) -> ExportReport:
+    """Turns first: relations of memories name them."""
+    first = second = ExportReport()
+    if turns:
+        sessions = sessions_to_export(store, namespace=where, prefix=prefix)
+        first = export_sessions(store, sessions, write, progress=progress)
+    if memories:
+        second = export_memories(
+            store, write, namespace=where, progress=lambda done: progress(first.turns + done)
+        )
+    return msgspec.structs.replace(
+        first,
+        bytes=first.bytes + second.bytes,
+        memories=second.memories,
+        memories_unreadable=second.memories_unreadable,
+    )
 
 
 BACKUP_EXAMPLES = """

@@ -1,9 +1,13 @@
-"""Whole sessions as lines of JSON, one a turn, which ``import`` reads back equal.
+"""Whole sessions and the memories as lines of JSON, one each, which ``import`` reads back equal.
 
-A line holds what a turn holds (see ``turn_json``), hidden turns included. Of an erased or
+A line of a turn holds what a turn holds (see ``turn_json``), hidden turns included. Of an erased or
 unreadable turn only its place and header are left, and its line says so. A fork is written as it
 reads, its inherited turns too: each session stands by itself. What reflection has consolidated is a
 matter of the store, not of the conversation, and is left out.
+
+A line of a memory (see ``memory_json``) holds it with the versions before and the relations that
+begin at it. Active and archived ones are written; what was forgotten is not, and chunks and
+summaries are made again where the memory goes.
 """
 
 from __future__ import annotations
@@ -13,28 +17,35 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, cast
+from typing import IO, TYPE_CHECKING, Literal, cast
 
 import msgspec
 
+from neverforget.runtime.memory_json import memory_line
 from neverforget.runtime.turn_json import turn_line
-from neverforget.storage.errors import InvalidArgument
+from neverforget.storage.errors import InvalidArgument, NotFound
 
 if TYPE_CHECKING:
+    from neverforget.runtime.memory_values import Memory
     from neverforget.runtime.store import Store
     from neverforget.runtime.values import SessionInfo
 
 PAGE_TURNS = 500
 PAGE_SESSIONS = 500
+PAGE_MEMORIES = 500
+STATUSES: tuple[Literal["active", "archived"], ...] = ("active", "archived")
 
 
 class ExportReport(msgspec.Struct, frozen=True):
-    """``contentless``: turns among ``turns`` that were erased or are unreadable."""
+    """``contentless``: turns among ``turns`` that were erased or are unreadable;
+    ``memories_unreadable``: memories that were left out because they are damaged on disk."""
 
-    sessions: int
-    turns: int
-    contentless: int
-    bytes: int
+    sessions: int = 0
+    turns: int = 0
+    contentless: int = 0
+    bytes: int = 0
+    memories: int = 0
+    memories_unreadable: int = 0
 
 
 def sessions_to_export(
@@ -81,6 +92,48 @@ def export_sessions(
                 break
             page = chat.page(after=page.next, limit=PAGE_TURNS, include_hidden=True)
     return ExportReport(count, turns, contentless, size)
+
+
+def export_memories(
+    store: Store,
+    write: Callable[[bytes], object],
+    *,
+    namespace: tuple[str, ...] | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> ExportReport:
+    """Write every memory at or below ``namespace``, oldest first, archived ones after the active;
+    ``progress(memories_so_far)`` is called page by page.
+    """
+    count = unreadable = size = 0
+    for status in STATUSES:
+        after: str | None = None
+        while True:
+            page = store.memories(
+                namespace=namespace, status=status, after=after, limit=PAGE_MEMORIES
+            )
+            for memory in page:
+                if memory.status == "unreadable":
+                    unreadable += 1
+                    continue
+                line = _memory_line(store, memory)
+                write(line)
+                size += len(line)
+                count += 1
+            if progress is not None:
+                progress(count)
+            if not page.has_more:
+                break
+            after = page.next
+    return ExportReport(bytes=size, memories=count, memories_unreadable=unreadable)
+
+
+def _memory_line(store: Store, memory: Memory) -> bytes:
+    try:
+        versions = store.history(memory.id)[:-1] if memory.version > 1 else []
+        relations = store.relations(memory.id, direction="out")
+    except NotFound:  # forgotten since the page was read: what was read of it is written
+        return memory_line(memory)
+    return memory_line(memory, versions=versions, relations=relations)
 
 
 @contextmanager

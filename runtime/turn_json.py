@@ -76,11 +76,15 @@ def turn_object(turn: TurnLike) -> dict[str, Any]:
         "token_count": turn.token_count,
         "state": str(turn.state) if turn.state != "ok" else None,
     }
+    return escaped_object(fields, always=("content",))
+
+
+def escaped_object(fields: Mapping[str, Any], *, always: tuple[str, ...] = ()) -> dict[str, Any]:
+    """``fields`` without those that are None (``always``: they stay), marked if anything in them is
+    escaped."""
     escape = _Escape()
     line = {
-        name: escape(value)
-        for name, value in fields.items()
-        if value is not None or name == "content"
+        name: escape(value) for name, value in fields.items() if value is not None or name in always
     }
     if escape.used:
         line["escaped"] = True
@@ -128,7 +132,7 @@ class _Escape:
             if alike or any(_PAIR.search(key) for key in value):
                 return self._mark({"$pairs": [[self(k), self(v)] for k, v in value.items()]})
             return {key: self(item) for key, item in value.items()}
-        raise TypeError(f"a turn cannot hold {type(value).__name__}")
+        raise TypeError(f"a line of JSON cannot hold {type(value).__name__}")
 
     def _mark(self, value: dict[str, Any]) -> dict[str, Any]:
         self.used = True

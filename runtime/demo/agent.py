@@ -55,6 +55,7 @@ class Notes:
     tails: list[float] = field(default_factory=list)
     pages: list[float] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
+    remembered: list[tuple[str, str, float]] = field(default_factory=list)  # id, text, seconds
 
 
 class DemoAgent:
@@ -81,6 +82,19 @@ class DemoAgent:
 
     def stop(self) -> None:
         self._stop.set()
+
+    def learn(self, mine: dict[str, list[dict[str, Any]]]) -> Notes:
+        """Remember what stands under this agent's name, one by one."""
+        for fact in mine.get(self._notes.agent, ()):
+            began = time.monotonic()
+            try:
+                memory = self._store.remember(**fact)
+            except NeverforgetError as error:
+                self._notes.failures.append(f"remember {fact['key']}: {error}")
+                continue
+            took = time.monotonic() - began
+            self._notes.remembered.append((memory.id, memory.text, took))
+        return self._notes
 
     def talk(self, seconds: float) -> Notes:
         """Say everything at least once; then again until ``seconds`` have passed or ``stop`` is

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib.resources import as_file, files
 from typing import Any
 
-from neverforget.runtime.importers import Problem, SourceTurn, parse_file
+from neverforget.runtime.importers import SourceTurn, parse_file
 from neverforget.storage.errors import InvalidArgument
 
 TURNS_MAX = 20_000
@@ -40,7 +40,7 @@ def read_conversations(
     found: dict[tuple[tuple[str, ...], str], list[Line]] = {}
     count = 0
     for turn in parse_file(path):
-        if isinstance(turn, Problem):
+        if not isinstance(turn, SourceTurn):
             continue
         if count == turns_max:
             break

@@ -19,6 +19,15 @@ from typing import TYPE_CHECKING, Protocol
 from neverforget.runtime.demo.agent import DemoAgent, Notes, Place
 from neverforget.runtime.demo.checking import Verdict, check
 from neverforget.runtime.demo.conversations import Conversation, read_conversations, share_out
+from neverforget.runtime.demo.learning import (
+    Fact,
+    Learned,
+    Question,
+    answers,
+    check_kept,
+    facts_for,
+    forget_and_undo,
+)
 from neverforget.runtime.routing import partition_of
 from neverforget.storage.errors import Unavailable
 from neverforget.storage.record import session_scope
@@ -65,11 +74,13 @@ class Outcome:
     verified: VerifyReport | None = None
     tail_of: Place | None = None
     tail: list[Turn] = field(default_factory=list)
+    learned: Learned = field(default_factory=Learned)
 
     @property
     def ok(self) -> bool:
         back = self.kill is not None and self.kill.back_in_s is not None
-        return self.verdict.ok and back and self.verified is not None and self.verified.ok
+        whole = self.verified is not None and self.verified.ok
+        return self.verdict.ok and back and whole and self.learned.ok
 
 
 class Audience(Protocol):
@@ -94,6 +105,7 @@ def run_demo(
     """Run it. ``folder`` None: a temporary one, removed at the end. Raises what opening a store
     raises."""
     conversations, cut = read_conversations(path)
+    lessons = facts_for(path, conversations)
     with _folder(folder) as place:
         outcome = Outcome(
             folder=str(place),
@@ -102,8 +114,9 @@ def run_demo(
             lines=sum(len(c.lines) for c in conversations),
             cut=cut,
         )
+        outcome.learned.from_file = path is not None
         audience.begins(outcome, seconds)
-        _with_a_fleet(place, conversations, audience, outcome, seconds)
+        _with_a_fleet(place, conversations, lessons, audience, outcome, seconds)
         _read_afresh(place, conversations, audience, outcome)
     return outcome
 
@@ -123,6 +136,7 @@ def _folder(given: str | os.PathLike[str] | None) -> Iterator[Path]:
 def _with_a_fleet(
     place: Path,
     conversations: list[Conversation],
+    lessons: tuple[list[Fact], list[Question]],
     audience: Audience,
     outcome: Outcome,
     seconds: float,
@@ -149,6 +163,7 @@ def _with_a_fleet(
                 group.call("ready", timeout_s=PATIENCE_S)
             try:
                 _talk(group, store, audience, outcome, seconds)
+                _learn(group, store, lessons, audience, outcome)
             finally:
                 group.close()
     finally:
@@ -212,6 +227,35 @@ def _say_when_it_came_back(kill: Kill, notes: Iterable[Notes], store: Store) -> 
     kill.owner = store.status().owners[kill.partition]
 
 
+def _learn(
+    group: ActorGroup,
+    store: Store,
+    lessons: tuple[list[Fact], list[Question]],
+    audience: Audience,
+    outcome: Outcome,
+) -> None:
+    """The agents remember, each its own; then anybody's questions are answered."""
+    facts, questions = lessons
+    learned = outcome.learned
+    names = [each.agent for each in outcome.notes]
+    mine: dict[str, list[Fact]] = {name: [] for name in names}
+    for number, fact in enumerate(facts):
+        mine[names[number % len(names)]].append(fact)
+    learned.facts, learned.agents = len(facts), len([name for name in names if mine[name]])
+    with audience.step(
+        f"the agents remember {len(facts):,} things", f"{len(facts):,} memories, on the disk"
+    ):
+        for each in group.call("learn", mine, timeout_s=PATIENCE_S):
+            learned.kept |= {memory_id: text for memory_id, text, _ in each.remembered}
+            learned.remembered += [took for _, _, took in each.remembered]
+            learned.faults += [f for f in each.failures if f.startswith("remember")]
+    with audience.step("working out what they mean", "what they mean is worked out"):
+        store.settle(timeout=PATIENCE_S)
+    with audience.step("recalling, forgetting, undoing", "recalled, forgotten, undone"):
+        learned.answers = list(answers(store, questions))
+        forget_and_undo(store, learned)
+
+
 def _read_afresh(
     place: Path, conversations: list[Conversation], audience: Audience, outcome: Outcome
 ) -> None:
@@ -221,6 +265,7 @@ def _read_afresh(
     with nf.open(place, inline=True) as store:
         with audience.step("reading everything again from the disk", "read again from the disk"):
             outcome.verdict = check(outcome.notes, lambda of: store.session(of[1], namespace=of[0]))
+            check_kept(store, outcome.learned)
         with audience.step("verifying every checksum", "every checksum verified"):
             outcome.verified = store.verify()
         longest = max(conversations, key=lambda c: len(c.lines))

@@ -18,6 +18,7 @@ from rich.text import Text
 
 from neverforget.runtime.cli_render import columns, place, printable, turn_view
 from neverforget.runtime.demo.running import Kill, Outcome
+from neverforget.runtime.demo.showing_memories import show_learned
 
 BAR_WIDTH = 36
 FAULTS_SHOWN = 10
@@ -120,6 +121,7 @@ class Screen:
             self._out.print(Text(text, "bright_black"))
         self._out.print()
         self._tail(outcome)
+        show_learned(self._out, outcome.learned)
         self._verdict(outcome)
         if kept:
             self._out.print()
@@ -155,6 +157,11 @@ class Screen:
                 True,
                 f"{verdict.unacknowledged:,} more are there from before, or had their answer lost",
             )
+        learned = outcome.learned
+        if learned.ok:
+            self._fact(True, f"{len(learned.kept):,} memories: each is there, as it was remembered")
+        for fault in learned.faults[:FAULTS_SHOWN]:
+            self._fact(False, fault)
         if outcome.verified is not None:
             records = f"{outcome.verified.records:,} records"
             self._fact(outcome.verified.ok, f"every checksum holds: {records} read from the disk")
@@ -189,6 +196,7 @@ def latencies(outcome: Outcome) -> dict[str, dict[str, Any]]:
         "append, on disk": [d for each in outcome.notes for d in each.appends],
         "tail of 10": [d for each in outcome.notes for d in each.tails],
         "page of 20": [d for each in outcome.notes for d in each.pages],
+        "remember, on disk": outcome.learned.remembered,
     }
     found: dict[str, dict[str, Any]] = {}
     for name, durations in measured.items():
@@ -242,5 +250,14 @@ def outcome_json(outcome: Outcome) -> dict[str, Any]:
         "killed": None
         if kill is None
         else {"partition": kill.partition, "pid": kill.pid, "back_in_s": kill.back_in_s},
+        "learned": {
+            "memories": len(outcome.learned.kept),
+            "recalled": {
+                answer.question.how: [hit.memory.text for hit in answer.hits]
+                for answer in outcome.learned.answers
+            },
+            "audit": [entry.operation for entry in outcome.learned.audit],
+            "faults": outcome.learned.faults,
+        },
         "latencies": latencies(outcome),
     }

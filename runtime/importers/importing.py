@@ -1,4 +1,4 @@
-"""``import_file``: any conversation file into a store, once."""
+"""``import_file``: any file of conversations or memories into a store, once."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from neverforget.runtime.importers.chatgpt import ChatGPTExport
 from neverforget.runtime.importers.elements import first_value, read_elements
 from neverforget.runtime.importers.loading import Loader, Progress
 from neverforget.runtime.importers.locomo import LoCoMo
+from neverforget.runtime.importers.mem0 import Mem0Export
+from neverforget.runtime.importers.memory_loading import MemoryLoader
 from neverforget.runtime.importers.messages import MessageLists, TurnLines
 from neverforget.runtime.importers.report import ImportReport
 from neverforget.runtime.importers.source_turn import (
@@ -20,6 +22,7 @@ from neverforget.runtime.importers.source_turn import (
     Parsed,
     Place,
     Problem,
+    SourceMemory,
     SourceTurn,
 )
 from neverforget.runtime.importers.sources import Source, open_sources
@@ -48,7 +51,7 @@ class Format(Protocol):
 def _formats() -> tuple[Format, ...]:
     """In the order in which they are tried; a message with a session of its own is a line of
     turns."""
-    return (ChatGPTExport(), LoCoMo(), TurnLines(), MessageLists())
+    return (ChatGPTExport(), LoCoMo(), Mem0Export(), TurnLines(), MessageLists())
 
 
 FORMATS = tuple(sorted(each.name for each in _formats()))
@@ -63,17 +66,19 @@ def import_file(
     dry_run: bool = False,
     progress: Progress | None = None,
 ) -> ImportReport:
-    """Append the conversations in ``path`` to ``store``, below ``namespace``.
+    """Append the conversations in ``path`` to ``store``, and remember the memories, below
+    ``namespace``.
 
-    ``format``: "jsonl" (turns, one a line), "openai" (message lists), "chatgpt" (a data export,
-    also as the zip that ChatGPT sends), "locomo", or "auto", which looks at the first value. Files
-    may be gzipped; "-" is standard input.
+    ``format``: "jsonl" (turns and memories, one a line), "openai" (message lists), "chatgpt" (a
+    data export, also as the zip that ChatGPT sends), "mem0" (memories), "locomo", or "auto", which
+    looks at the first value. Files may be gzipped; "-" is standard input.
 
     Running it again appends only what is new, also after an interruption and when the file has
     grown. What cannot be read is reported with file and line and the rest goes on; only a file that
     ends inside a value has no rest. A turn that was imported before and has changed in the file is
-    reported, never overwritten. A timestamp without a zone is taken as UTC; turns without one get
-    the time of the import.
+    reported, never overwritten; a memory that the file knows in a later version is revised, and one
+    that was forgotten or erased here is not brought back. A timestamp without a zone is taken as
+    UTC; turns without one get the time of the import.
 
     ``progress(bytes_read, bytes_in_all)`` is called between batches; the second is None where
     nobody knows. When this returns, all of it survives a crash of any process and a power loss;
@@ -100,6 +105,7 @@ def load(
     prefix = (namespace,) if isinstance(namespace, str) else tuple(namespace)
     shown = os.fspath(path)
     loader = Loader(store, shown, prefix, dry_run)
+    memories = MemoryLoader(store, shown, prefix, dry_run, loader.problem)
     read, name = 0, format
     with open_sources(path) as (sources, total):
         for source in sources:
@@ -111,15 +117,17 @@ def load(
                     loader.problem(element)
                 elif reader is not None:
                     read = before + element.offset
-                    _take(loader, reader, element, source.stem)
+                    _take(loader, memories, reader, element, source.stem)
                 if progress is not None:
                     progress(read, total)
         try:
             loader.finish()
+            memories.finish()  # their relations name turns
         except NeverforgetError as error:
-            error.add_note(f"{loader.appended:,} turns are in; the same import goes on from there")
+            told = f"{loader.appended:,} turns and {memories.remembered:,} memories are in"
+            error.add_note(f"{told}; the same import goes on from there")
             raise
-    return loader.report(shown, name, read)
+    return memories.counted(loader.report(shown, name, read))
 
 
 def detect(
@@ -149,8 +157,8 @@ def detect(
 
 def parse_file(
     path: str | os.PathLike[str], *, format: str = "auto"
-) -> Iterator[SourceTurn | Problem]:
-    """What ``import_file`` would append, without any store."""
+) -> Iterator[SourceTurn | SourceMemory | Problem]:
+    """What ``import_file`` would append and remember, without any store."""
     with open_sources(path) as (sources, _):
         for source in sources:
             reader, elements = detect(source, format)
@@ -168,12 +176,16 @@ def parse_file(
                         yield parsed
 
 
-def _take(loader: Loader, reader: Format, element: Element, stem: str) -> None:
+def _take(
+    loader: Loader, memories: MemoryLoader, reader: Format, element: Element, stem: str
+) -> None:
     for parsed in _parse(reader, element, stem):
         if isinstance(parsed, Problem):
             loader.problem(parsed)
         elif isinstance(parsed, Branch):
             loader.add_branch(parsed)
+        elif isinstance(parsed, SourceMemory):
+            memories.add(parsed)
         else:
             loader.add(parsed)
 

@@ -1,4 +1,4 @@
-"""Lines of turns, and message lists as OpenAI's APIs take them.
+"""Lines of turns (and of memories among them), and message lists as OpenAI's APIs take them.
 
 A turn is an object with ``role`` and ``content``; ``session``, ``namespace``, ``agent``, ``name``,
 ``call_id``, ``key``, ``metadata``, ``timestamp`` and ``token_count`` may stand beside them. A
@@ -13,11 +13,13 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from neverforget.runtime.importers.memories import is_memory_line, memory_of
 from neverforget.runtime.importers.source_turn import (
     Malformed,
     Parsed,
     Place,
     SourceTurn,
+    namespace_in,
     text_or_none,
 )
 from neverforget.runtime.turn_json import parse_timestamp, unescape
@@ -55,17 +57,20 @@ ITEM_ROLES = {
 
 
 class TurnLines:
-    """One turn a value: ``neverforget export`` writes these lines. A bare message is such a turn
-    too."""
+    """One turn or memory a value: ``neverforget export`` writes these lines. A bare message is such
+    a turn too."""
 
     name = "jsonl"
 
     def recognises(self, value: Any) -> bool:
-        return isinstance(value, dict) and _is_message(value)
+        return isinstance(value, dict) and (_is_message(value) or is_memory_line(value))
 
     def parse(self, value: Any, place: Place, stem: str) -> Iterator[Parsed]:
         if not isinstance(value, dict):
             raise Malformed(f"a turn must be an object, not {type(value).__name__}")
+        if is_memory_line(value):
+            yield memory_of(value, place.line)
+            return
         yield message_turn(value, place.line, stem)
 
 
@@ -97,7 +102,7 @@ class MessageLists:
         if not isinstance(messages, list):
             raise Malformed("messages must be a list")
         session = self._session(given, stem)
-        namespace = _namespace(given)
+        namespace = namespace_in(given)
         for index, message in enumerate(messages):
             try:
                 if not isinstance(message, dict):
@@ -137,7 +142,7 @@ def message_turn(line: Mapping[str, Any], number: int, session: str) -> SourceTu
         raise Malformed("seq must be a number from 0 on")
     return SourceTurn(
         session=session if name is None else name,
-        namespace=_namespace(fields),
+        namespace=namespace_in(fields),
         line=number,
         agent=text_or_none(fields, "agent"),
         seq=seq,
@@ -227,12 +232,3 @@ def _parsed(arguments: Any) -> Any:
 
 def _is_message(value: Mapping[str, Any]) -> bool:
     return "role" in value or ("type" in value and value["type"] in (*ITEM_ROLES, "message"))
-
-
-def _namespace(fields: Mapping[str, Any]) -> tuple[str, ...]:
-    given = fields.get("namespace") or ()
-    if isinstance(given, str):
-        return (given,)
-    if not isinstance(given, list | tuple) or not all(isinstance(part, str) for part in given):
-        raise Malformed("namespace must be a list of texts")
-    return tuple(given)

@@ -10,12 +10,14 @@ PROBLEMS_MAX = 1000
 
 
 class ImportReport(msgspec.Struct, frozen=True):
-    """Counts are of turns unless their name says otherwise.
+    """Counts are of turns unless they are said to be of memories.
 
     ``turns`` read from the file = ``appended`` + ``existing`` (there from an earlier run) +
     ``refused``. ``contentless`` of the appended ones stand for turns that were erased or unreadable
-    when they were exported. ``problems`` holds the first 1,000; ``problem_count`` counts all. With
-    ``dry_run`` nothing was written and ``appended`` says what would have been.
+    when they were exported. ``memories`` read = ``remembered`` + ``revised`` (known here in an
+    earlier version) + ``memories_existing`` + ``memories_refused``. ``problems`` holds the first
+    1,000; ``problem_count`` counts all. With ``dry_run`` nothing was written; ``appended`` and
+    ``remembered`` say what would have been.
     """
 
     path: str
@@ -30,6 +32,11 @@ class ImportReport(msgspec.Struct, frozen=True):
     problem_count: int
     problems: tuple[Problem, ...]
     dry_run: bool
+    memories: int = 0
+    remembered: int = 0
+    revised: int = 0
+    memories_existing: int = 0
+    memories_refused: int = 0
 
     @property
     def ok(self) -> bool:

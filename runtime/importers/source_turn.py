@@ -1,5 +1,5 @@
-"""What every format is read into: turns on their way to a store, and what is wrong with the
-rest."""
+"""What every format is read into: turns and memories on their way to a store, and what is wrong
+with the rest."""
 
 from __future__ import annotations
 
@@ -38,6 +38,34 @@ class SourceTurn:
     state: str = "ok"
 
 
+@dataclass(frozen=True, slots=True)
+class SourceRelation:
+    """``target``: a memory's id, or (namespace, session, first, last) of turns."""
+
+    target: str | tuple[tuple[str, ...], str, int, int]
+    kind: str
+    weight: float
+
+
+@dataclass(slots=True)
+class SourceMemory:
+    """One memory of a file. ``fields`` are the arguments of ``Store.remember``.
+
+    ``id``, ``relations``, ``status`` and ``versions`` (the fields of each version before this one,
+    oldest first) come from our own export. ``origin`` names what an identity of others belongs to:
+    "mem0", whose id is the key.
+    """
+
+    line: int
+    fields: dict[str, Any]
+    namespace: tuple[str, ...] = ()
+    id: str | None = None
+    status: str = "active"
+    versions: list[dict[str, Any]] = field(default_factory=list)
+    relations: list[SourceRelation] = field(default_factory=list)
+    origin: str = ""
+
+
 @dataclass(slots=True)
 class Branch:
     """The conversation ``session`` as a whole: ``turns`` from its first message on.
@@ -73,11 +101,20 @@ class Element:
     offset: int = field(default=0)
 
 
-Parsed = SourceTurn | Branch | Problem
+Parsed = SourceTurn | SourceMemory | Branch | Problem
 
 
 class Malformed(ValueError):
     """A value that does not have the shape its format asks for."""
+
+
+def namespace_in(fields: Mapping[str, Any]) -> tuple[str, ...]:
+    given = fields.get("namespace") or ()
+    if isinstance(given, str):
+        return (given,)
+    if not isinstance(given, list | tuple) or not all(isinstance(part, str) for part in given):
+        raise Malformed("namespace must be a list of texts")
+    return tuple(given)
 
 
 def text_or_none(fields: Mapping[str, Any], name: str) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,11 @@ from typing import Any
 import pytest
 
 import neverforget as nf
+from neverforget.runtime.cli import run
+from neverforget.runtime.cli_store import STORE_VARIABLE
 from neverforget.runtime.config import Config
 from tests.fakes.plain_host import PlainHost
+from tests.runtime.cli_calls import Cli, Ran
 
 SMALL: dict[str, Any] = {"partitions": 2, "segment_bytes": 64 * 1024}
 
@@ -71,3 +75,18 @@ def filled(chat: nf.Session, count: int) -> nf.Session:
 
 def seqs(turns: Any) -> list[int]:
     return [turn.seq for turn in turns]
+
+
+@pytest.fixture
+def cli(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Cli:
+    monkeypatch.delenv(STORE_VARIABLE, raising=False)
+    monkeypatch.setenv("COLUMNS", "100")
+
+    def call(*arguments: str | Path) -> Ran:
+        capfdbinary.readouterr()
+        code = run([str(each) for each in arguments])
+        sys.stdout.flush()
+        captured = capfdbinary.readouterr()
+        return Ran(code, captured.out.decode(), captured.err.decode())
+
+    return call

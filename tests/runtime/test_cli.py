@@ -5,51 +5,23 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import neverforget as nf
-from neverforget.runtime.cli import app, run
+from neverforget.runtime.cli import app
 from neverforget.runtime.cli_store import STORE_VARIABLE
+from tests.runtime.cli_calls import Cli
 from tests.runtime.conversation_files import chatgpt_conversation, message_node
 
 COMMANDS = (
     "serve", "status", "sessions", "append", "tail", "page", "import", "export", "verify", "backup",
-    "config", "demo",
+    "config", "demo", "remember", "recall", "get", "memories", "revise", "history", "tag", "relate",
+    "forget", "undo-forget", "archive", "unarchive", "purge", "erase", "audit", "deletion-report",
+    "reindex",
 )  # fmt: skip
-
-
-class Ran:
-    def __init__(self, code: int, out: str, err: str) -> None:
-        self.code, self.out, self.err = code, out, err
-
-    def __repr__(self) -> str:
-        return f"exit {self.code}\n{self.out}\n{self.err}"
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-
-Cli = Callable[..., Ran]
-
-
-@pytest.fixture
-def cli(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Cli:
-    monkeypatch.delenv(STORE_VARIABLE, raising=False)
-    monkeypatch.setenv("COLUMNS", "100")
-
-    def call(*arguments: str | Path) -> Ran:
-        capfdbinary.readouterr()
-        code = run([str(each) for each in arguments])
-        sys.stdout.flush()
-        captured = capfdbinary.readouterr()
-        return Ran(code, captured.out.decode(), captured.err.decode())
-
-    return call
 
 
 @pytest.fixture

@@ -155,7 +155,7 @@ def test_a_file_of_another_kind_is_refused_with_the_formats_there_are(
 
 def test_an_unknown_format_and_a_missing_file_are_named(tmp_path: Path) -> None:
     path = written(tmp_path, "f.json", "[]")
-    with pytest.raises(InvalidArgument, match="chatgpt, jsonl, locomo, openai"):
+    with pytest.raises(InvalidArgument, match="chatgpt, jsonl, locomo, mem0, openai"):
         load(None, path, format="csv")
     with pytest.raises(NotFound, match=r"nowhere\.json"):
         load(None, tmp_path / "nowhere.json")

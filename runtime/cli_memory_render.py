@@ -1,0 +1,303 @@
+"""How memories look to a person: in lists, alone, as what a recall found, and in the audit."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from neverforget.runtime.cli_render import columns, local, place, printable
+from neverforget.runtime.turn_json import json_value
+from neverforget.runtime.values import TurnRef
+
+if TYPE_CHECKING:
+    from neverforget.runtime.memory_values import Hit, Memory, Relation
+    from neverforget.runtime.values import AuditEntry
+
+INDENT = 4
+TEXT_CHARACTERS_MAX = 600
+TABLE_WIDTH_MIN = 74  # what the arithmetic of a score takes as a table
+LEAD_CHARACTERS = 80  # shown before the part of a long memory that was found
+QUIET = "bright_black"
+STATUS_COLOURS = {"active": "green", "archived": "yellow", "forgotten": "red"}
+# Words that say nothing about which memory is meant; marking them would mark half the text.
+_STOP = """
+    a an and are as at be by did do does for from had has have he her his how i in is it its me my
+    of on or our she so than that the their them they this to us was we were what when where which
+    who whom whose why will with you your
+"""
+STOP_WORDS = frozenset(_STOP.split())
+_WORD = re.compile(r"\w+")
+_ENDINGS = ("ings", "ing", "ies", "ied", "ed", "es", "s", "y", "e")
+_STEM_MIN = 3
+_CJK = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+
+
+def memory_view(
+    memory: Memory,
+    *,
+    number: int | None = None,
+    score: float | None = None,
+    found: str = "",
+    provenance: Iterable[TurnRef] = (),
+    words: frozenset[str] = frozenset(),
+    around: tuple[int, int] | None = None,
+    full: bool = False,
+    wrap: bool = True,
+) -> RenderableType:
+    """One memory of a list: a line about it, its text, and where to find it again. ``around``:
+    which characters of a long text were found; ``found``: how.
+    """
+    head = Text()
+    if number is not None:
+        head.append(f"{number:>2}  ", QUIET)
+    if score is not None:
+        head.append(f"{score:.2f}  ", "bold cyan")
+    head.append(local(memory.occurred_at or memory.created_at))
+    for said, style in _about(memory):
+        head.append(f"  {printable(said)}", style)
+    text = marked(excerpt(memory.text, around, full=full), words)
+    name = Text(memory.id, QUIET)
+    if memory.key is not None:
+        name.append(f"  key {printable(memory.key)}")
+    origin = [f"from {turns_of(ref)}" for ref in provenance]
+    told = "  ".join([*origin, *([found] if found else [])])
+    body = [text, *([Text(told, QUIET)] if told else []), name]
+    return indented(head, body, wrap=wrap)
+
+
+def _about(memory: Memory) -> list[tuple[str, str]]:
+    said = []
+    who = memory.speaker or memory.agent
+    if who:
+        said.append((who, "bold"))
+    if memory.type != "fact":
+        said.append((memory.type, "magenta"))
+    if memory.tags:
+        said.append((", ".join(memory.tags), "green"))
+    if memory.namespace:
+        said.append((f"in {place(memory.namespace)}", QUIET))
+    if memory.status != "active":
+        said.append((memory.status, STATUS_COLOURS.get(memory.status, "red")))
+    return said
+
+
+def indented(head: Text, body: Sequence[Text], *, wrap: bool) -> RenderableType:
+    """``head``, and under it ``body``; without ``wrap`` lines stay as long as they are."""
+    if wrap:
+        return Group(head, *(Padding(each, (0, 0, 0, INDENT), expand=False) for each in body))
+    lines = [Text(" " * INDENT) + line for each in body for line in each.split(allow_blank=True)]
+    return Text("\n").join([head, *lines])
+
+
+def excerpt(text: str, around: tuple[int, int] | None = None, *, full: bool = False) -> str:
+    """``text`` as far as it is shown: its beginning, or what was found with a little before it."""
+    if full or len(text) <= TEXT_CHARACTERS_MAX:
+        return printable(text)
+    begin = 0 if around is None else max(around[0] - LEAD_CHARACTERS, 0)
+    begin = min(begin, max(len(text) - TEXT_CHARACTERS_MAX, 0))
+    end = begin + TEXT_CHARACTERS_MAX
+    left = len(text) - (end - begin)
+    shown = printable(text[begin:end])
+    rest = f" ({left:,} more characters, --full shows them)"
+    return ("… " if begin else "") + shown + ("…" if end < len(text) else "") + rest
+
+
+# ---- words ---------------------------------------------------------------------------------------
+
+
+def words_of(query: str) -> frozenset[str]:
+    """What to mark of a query in what it found: stems of its words, characters of East Asian
+    text."""
+    found = {stem(word) for word in words_in(query) if word not in STOP_WORDS}
+    found |= set(_CJK.findall(query))
+    return frozenset(found)
+
+
+def words_in(text: str) -> list[str]:
+    """The words of ``text`` in small letters, as often as they stand there."""
+    return _WORD.findall(text.casefold())
+
+
+def stem(word: str) -> str:
+    """A word without its ending, roughly: it only decides what is printed bold."""
+    if _CJK.search(word):
+        return word
+    for ending in _ENDINGS:
+        if word.endswith(ending) and len(word) - len(ending) >= _STEM_MIN:
+            return word[: -len(ending)]
+    return word
+
+
+def marked(text: str, words: frozenset[str]) -> Text:
+    """``text`` with every occurrence of ``words`` in bold."""
+    shown = Text(text)
+    if not words:
+        return shown
+    for word in _WORD.finditer(text):
+        if stem(word[0].casefold()) in words:
+            shown.stylize("bold yellow", *word.span())
+    for character in _CJK.finditer(text):
+        if character[0] in words:
+            shown.stylize("bold yellow", *character.span())
+    return shown
+
+
+# ---- hits ----------------------------------------------------------------------------------------
+
+
+def hit_view(
+    hit: Hit, number: int, *, words: frozenset[str], provenance: Iterable[TurnRef], **how: Any
+) -> RenderableType:
+    """``how``: ``full``, ``wrap``."""
+    legs = ", ".join(f"{leg} {rank}" for leg, rank in hit.sources.items())
+    chunk = hit.chunk
+    span = None
+    if chunk is not None and chunk.start is not None and chunk.stop is not None:
+        span = (chunk.start, chunk.stop)
+    return memory_view(
+        hit.memory,
+        number=number,
+        score=hit.score,
+        found=legs,
+        provenance=provenance,
+        words=words,
+        around=span,
+        **how,
+    )
+
+
+def arithmetic_view(hit: Hit, *, width: int) -> RenderableType:
+    """How the score came about: what each search gave, what that is worth, and the sum."""
+    told = hit.arithmetic or {}
+    if width < TABLE_WIDTH_MIN:
+        return Padding(Text(str(told.get("text", ""))), (0, 0, 0, INDENT), expand=False)
+    numbers = ("rank", "score", "of", "worth", "weight", "points")
+    table = columns("leg", *numbers, right=numbers)
+    for leg, share in told.get("legs", {}).items():
+        low, high = share.get("low"), share.get("high")
+        table.add_row(
+            leg,
+            "-" if share.get("rank") is None else f"{share['rank']}",
+            _figure(share.get("score")),
+            "-" if low is None or high is None else f"{low:.4f}..{high:.4f}",
+            _figure(share.get("value")),
+            f"{share.get('weight', 0):g}",
+            _figure(share.get("points")),
+        )
+    if told.get("boost"):
+        table.add_row("speaker", *[""] * 5, _figure(told["boost"]))
+    table.add_row("sum", *[""] * 5, Text(_figure(told.get("score")), "bold"))
+    return Padding(table, (0, 0, 0, INDENT), expand=False)
+
+
+def _figure(value: float | None) -> str:
+    return "-" if value is None else f"{value:.6f}"
+
+
+# ---- one memory ----------------------------------------------------------------------------------
+
+
+def memory_pairs(
+    memory: Memory, relations: Sequence[Relation], provenance: Sequence[TurnRef]
+) -> dict[str, str]:
+    """Everything about one memory but its text, as names and values for a table."""
+    rows: dict[str, str] = {"id": memory.id}
+    optional: dict[str, Any] = {
+        "key": memory.key,
+        "namespace": place(memory.namespace) or None,
+        "type": memory.type,
+        "tags": ", ".join(memory.tags) or None,
+        "speaker": memory.speaker,
+        "agent": memory.agent,
+        "source": memory.source,
+        "context": memory.context,
+    }
+    rows |= {name: str(value) for name, value in optional.items() if value is not None}
+    rows["importance"] = f"{memory.importance:g} of 10, confidence {memory.confidence:g}"
+    rows["happened"] = _when(memory.occurred_at)
+    rows["remembered"] = _when(memory.created_at)
+    if memory.valid_from is not None or memory.valid_to is not None:
+        rows["valid"] = f"from {_when(memory.valid_from)} to {_when(memory.valid_to)}"
+    rows["version"] = f"{memory.version}"
+    if memory.version > 1:
+        rows["version"] += f", of {_when(memory.revised_at)}"
+        rows["version"] += f" by {memory.by}" if memory.by else ""
+    rows["status"] = memory.status
+    if memory.metadata:
+        rows["metadata"] = json.dumps(json_value(memory.metadata), ensure_ascii=False)
+    for number, ref in enumerate(provenance):
+        rows["from" if not number else f"from {number + 1}"] = turns_of(ref)
+    shown = [each for each in relations if not isinstance(each.target, TurnRef)]
+    for number, relation in enumerate(shown):
+        outward = relation.source == memory.id
+        other = relation.target if outward else relation.source
+        arrow = "→" if outward else "←"
+        name = "relations" if not number else " " * number
+        rows[name] = f"{arrow} {relation.kind} {other} ({relation.weight:g})"
+    return rows
+
+
+def _when(at: datetime | None) -> str:
+    return "-" if at is None else f"{local(at, seconds=True)} UTC"
+
+
+def turns_of(ref: TurnRef) -> str:
+    """Turns of a session, as a person reads them."""
+    span = f"#{ref.first}" if ref.first == ref.last else f"#{ref.first}-{ref.last}"
+    return f"{place(ref.namespace, ref.session)} {span}"
+
+
+# ---- audit ---------------------------------------------------------------------------------------
+
+DESTRUCTIVE = ("forget", "erase", "purge", "hide")
+PLACES = ("position",)  # in the log: for programs
+
+
+def audit_view(entry: AuditEntry, *, wrap: bool) -> RenderableType:
+    """One entry: when, what and by whom; under it what it was done to, and why."""
+    head = Text(local(entry.at, seconds=True), QUIET)
+    refused = entry.operation.endswith("-refused")
+    colour = "yellow" if refused else "red" if entry.operation in DESTRUCTIVE else "green"
+    head.append(f"  {printable(entry.operation)}", f"bold {colour}")
+    tried = entry.details.get("operation")
+    if refused and isinstance(tried, str):
+        head.append(f" ({printable(tried)})", colour)
+    head.append(f"  by {printable(entry.by)}")
+    body = [Text(printable(_target(entry)))]
+    if entry.reason:
+        body.append(Text(f"because: {printable(entry.reason)}", "italic"))
+    told = {
+        name: value
+        for name, value in entry.details.items()
+        if value not in (None, [], {}) and name not in PLACES
+        if not (name == "count" and value in (0, 1)) and not (refused and name == "operation")
+    }
+    if told:
+        body.append(Text(printable("  ".join(f"{n}: {_value(v)}" for n, v in told.items())), QUIET))
+    return indented(head, body, wrap=wrap)
+
+
+def _target(entry: AuditEntry) -> str:
+    target: Mapping[str, Any] = entry.target
+    if "session" in target:
+        where = place(tuple(target.get("namespace") or ()), str(target["session"]))
+        runs = target.get("seqs") or ()
+        spans = ", ".join(f"{a}-{b}" if a != b else f"{a}" for a, b in runs)
+        return f"session {where}" + (f" #{spans}" if spans else "")
+    if "id" in target:
+        key = entry.key or target.get("key")
+        return f"memory {target['id']}" + (f"  key {key}" if key else "")
+    if "filter" in target:
+        return f"memories where {_value(target['filter'])}"
+    return _value(target) if target else "-"
+
+
+def _value(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(json_value(value), ensure_ascii=False)
