@@ -193,6 +193,25 @@ int rename(const char *from, const char *to) {
     return done;
 }
 
+int unlink(const char *path) {
+    REAL(int, "unlink", const char *);
+    struct rule *r = rules ? met("unlink", path) : NULL;
+    if (fails(r)) return -1;
+    int done = real(path);
+    after(r);
+    return done;
+}
+
+ssize_t write(int fd, const void *data, size_t bytes) {
+    REAL(ssize_t, "write", int, const void *, size_t);
+    struct rule *r = met_by("write", fd);
+    if (fails(r)) return -1;
+    if (r && r->action == LIE) return (ssize_t)bytes;
+    ssize_t done = real(fd, data, r && r->action == SHORT && (size_t)r->argument < bytes ? (size_t)r->argument : bytes);
+    after(r);
+    return done;
+}
+
 ssize_t send(int fd, const void *data, size_t bytes, int flags) {
     REAL(ssize_t, "send", int, const void *, size_t, int);
     struct rule *r = met_by("send", fd);

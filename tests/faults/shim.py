@@ -102,8 +102,8 @@ class Shim:
         last: int | None = None,
         ever_after: bool = False,
     ) -> Rule:
-        """``call``: pwrite, pread, fdatasync, fsync, allocate, rename or send. Counted from 1, from
-        now on; ``last`` is ``first`` unless given.
+        """``call``: pwrite, write, pread, fdatasync, fsync, allocate, rename, unlink or send.
+        Counted from 1, from now on; ``last`` is ``first`` unless given.
         """
         stop = _EVER if ever_after else first if last is None else last
         offset = self._used * _RULE.size

@@ -1,0 +1,146 @@
+"""kill -9 at every call by which a deletion changes a file, its log's and everything derived.
+
+On reopening it is complete or not begun, and the audit says which. The client asks again under the
+same request id and hears what it would have heard; then nothing is left of what was taken away.
+"""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.faults.forgetter import OPERATIONS, WORD, carry_out, furnish
+from tests.faults.shim import Action, Shim
+from tests.storage.small_index import IndexBench, indexed
+from tests.storage.small_longterm import everything
+
+CALLS = ("pwrite", "write", "fdatasync", "fsync", "rename", "unlink")
+QUICK_DEATHS = 4  # of each operation; --long: all
+
+
+class Forgetter:
+    """See ``forgetter.py``."""
+
+    def __init__(self, shim: Shim) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.faults.forgetter"],
+            env=shim.environment,
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def open(self, operation: str, directory: Path) -> None:
+        self._say(f"{operation} {directory}")
+        assert self._hear() == "open"
+
+    def go(self) -> int:
+        """The exit code; negative: killed by that signal."""
+        self._say("go")
+        return int(self._hear().removeprefix("end "))
+
+    def close(self) -> None:
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.close()
+        assert self._process.wait(30) == 0
+        self._process.stdout.close()
+
+    def _say(self, line: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(line + "\n")
+        self._process.stdin.flush()
+
+    def _hear(self) -> str:
+        assert self._process.stdout is not None
+        return self._process.stdout.readline().strip()
+
+
+@pytest.fixture
+def forgetter(shim: Shim) -> Iterator[Forgetter]:
+    one = Forgetter(shim)
+    yield one
+    one.close()
+
+
+@pytest.fixture
+def template(tmp_path: Path) -> Path:
+    with indexed(tmp_path / "template") as b:
+        furnish(b)
+    return tmp_path / "template"
+
+
+def seen(b: IndexBench) -> dict[str, str]:
+    views = b.region.memories(everything(), limit=1000).memories
+    return {m.id: f"{m.status} {m.text} {m.context} {m.tags}" for m in views}
+
+
+def copied(template: Path, name: str) -> Path:
+    target = template.parent / name
+    shutil.copytree(template, target)
+    return target
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_a_killed_deletion_is_complete_or_not_begun(
+    forgetter: Forgetter, shim: Shim, template: Path, operation: str, long_run: bool
+) -> None:
+    with indexed(copied(template, "whole")) as b:
+        before, entries = seen(b), len(b.audit())
+        answer = carry_out(b, operation)
+        after = seen(b)
+    forgetter.open(operation, copied(template, "counted"))
+    rules = {call: shim.arm(call, Action.COUNT, path=str(template.parent)) for call in CALLS}
+    assert forgetter.go() == 0
+    points = [
+        (call, nth, action)
+        for call, rule in rules.items()
+        for nth in range(1, rule.seen + 1)
+        for action in (Action.KILL_BEFORE, Action.KILL_AFTER)
+    ]
+    assert len(points) >= 4
+    if not long_run:
+        points = points[:: -(-len(points) // QUICK_DEATHS)]
+    outcomes = set()
+    for at, (call, nth, action) in enumerate(points):
+        shim.disarm_all()
+        store = copied(template, f"store{at}")
+        forgetter.open(operation, store)
+        shim.arm(call, action, path=str(store), first=nth)
+        assert forgetter.go() == -signal.SIGKILL, (call, nth, action)
+        outcomes.add(agrees(store, operation, before, after, entries, answer))
+        shutil.rmtree(store)
+    assert outcomes == {False, True} or not long_run
+
+
+def agrees(store: Path, operation: str, before: Any, after: Any, entries: int, answer: Any) -> bool:
+    """Whether the deletion was done; it is, and nothing is left of it, at the end."""
+    with indexed(store) as b:
+        found = seen(b)
+        assert found in (before, after), "neither begun nor complete"
+        done = bool(found == after)
+        assert len(b.audit()) == entries + done, "the audit says otherwise"
+        assert [f for f in b.region.verify() if f.severity == "error"] == []
+        assert carry_out(b, operation).ids == answer.ids, "the repeat is told something else"
+        assert seen(b) == after
+        assert len(b.audit()) == entries + 1
+        living = {text.split(" ", 1)[1] for text in after.values() if text.startswith("active")}
+        b.follow()
+        for text in b.words(WORD):
+            assert any(each.startswith(text) for each in living), text
+        if operation in ("purge", "erase"):
+            b.stored.publish()
+            gone = [b"four"] if operation == "purge" else [b"one", b"two", b"summary"]
+            left = b"".join(p.read_bytes() for p in store.rglob("*") if p.is_file())
+            assert not [word for word in gone if WORD.encode() + b" " + word in left]
+        b.reopen_all()
+        assert seen(b) == after
+    return done
