@@ -121,8 +121,10 @@ def _fuse(
     if query.speaker is not None and everything:
         spoken = view.rows.spoken_by(everything, query.speaker)
         boosted = {row for row, its in zip(everything, spoken.tolist()) if its}
-    # One leg alone counts whole, so that a score means the same whatever the strategy is.
-    total = sum(weights[leg.name] for leg in legs if leg.ranked) or 1.0
+    # Legs that found nothing count for nothing, and one alone counts whole, so that a score means
+    # the same whatever the strategy is.
+    legs = [leg for leg in legs if leg.ranked]
+    total = sum(weights[leg.name] for leg in legs) or 1.0
     shares = {leg.name: weights[leg.name] / total for leg in legs}
     return weighted(legs, shares, boosted=boosted, boost=config.speaker, limit=limit)
 

@@ -126,3 +126,126 @@ def test_a_filter_that_leaves_few_gets_all_of_them(tmp_path: Path) -> None:
         bench.follow()
         found = ask(bench, "barn", wanted=MemoryFilter(tags=("kept",)))
         assert {one.row for one in found} == {5, 65, 125, 185}
+
+
+def test_ranks_are_fused_to_the_number(tmp_path: Path) -> None:
+    """Three legs that rank [a, b], [b, c] and [b, d]."""
+    with indexed(tmp_path) as bench:
+        a = bench.row(bench.remember("barn barn barn"))
+        b = bench.row(bench.remember("the barn by the lake", context="barn barn barn"))
+        c = bench.row(bench.remember("sheep", context="a barn there"))
+        d = bench.row(bench.remember("goats"))
+        bench.follow(embed=False)
+        for one in bench.index.take_waiting(10):
+            if one.row in (b, d):
+                bench.index.embedded(one, vector("barn" if one.row == b else "barn goats")[None])
+        found = ask(bench, "barn", fusion="rrf")
+        legs: dict[str, list[int]] = {"text": [a, b], "context": [b, c], "vector": [b, d]}
+        for leg, rows in legs.items():
+            ranks = {r.fused.sources[leg]: r.row for r in found if leg in r.fused.sources}
+            assert [ranks[1], ranks[2]] == rows and len(ranks) == 2
+        assert [(r.row, round(r.fused.score, 9)) for r in found] == [
+            (b, 0.048915918),
+            (a, 0.016393443),
+            (c, 0.016129032),
+            (d, 0.016129032),
+        ]
+
+
+def test_a_leg_that_finds_nothing_counts_for_nothing(tmp_path: Path) -> None:
+    with indexed(tmp_path) as bench:
+        bench.remember("green barn")
+        bench.remember("blue lake")
+        bench.follow()
+        found = ask(bench, "green barn")
+        assert found[0].fused.score == pytest.approx(1.0)
+        assert [share.leg for share in found[0].fused.shares] == ["text", "vector"]
+
+
+TEXTS = (
+    "東京都の天気は晴れです",
+    "我们明天去北京开会",
+    "서울에서 점심을 먹었다",
+    "ฉันรักภาษาไทย",
+    "Zoë met Søren at the café in Łódź; naïve façade",
+    "the parse_http_header function in HTTPServer calls std::vector<int>::push_back()",
+    "C++ and C# differ from C",
+    'she said "AND that is NOT OR nothing" to him',
+    "error E-4711: file /etc/nginx/nginx.conf not found",
+    "price is 3.50 euro (50% off) for item #42",
+    "mail ylva@example.org or call +49-30-1234",
+    "😀 we laughed about 🚀 launches",
+)
+
+
+ASKED = (
+    ("天気", 0),
+    ("東京", 0),
+    ("北京", 1),
+    ("明天开会", 1),
+    ("점심", 2),
+    ("ภาษา", 3),
+    ("cafe", 4),
+    ("CAFÉ", 4),
+    ("zoe soren", 4),
+    ("lodz", 4),
+    ("naive facade", 4),
+    ("parse_http_header", 5),
+    ("http header parsing", 5),
+    ("HTTPServer", 5),
+    ("push_back", 5),
+    ("std::vector", 5),
+    ("C++", 6),
+    ("C#", 6),
+    ('"AND that" OR NOT (nothing', 7),
+    ("E-4711", 8),
+    ("nginx.conf", 8),
+    ("/etc/nginx", 8),
+    ("item #42", 9),
+    ("ylva@example.org", 10),
+    ("+49-30-1234", 10),
+    ("🚀", 11),
+)
+
+
+def test_words_of_any_script_and_code_are_found(tmp_path: Path) -> None:
+    with indexed(tmp_path) as bench:
+        bench.remember_many(*(bench.new(text) for text in TEXTS))
+        bench.follow(embed=False)
+        for query, expected in ASKED:
+            found = ask(bench, query, embed=False, strategy="text")
+            assert texts(bench, found)[:1] == [TEXTS[expected]], query
+
+
+ODD = (
+    *(
+        "",
+        " ",
+        "*",
+        "?",
+        "~",
+        "{",
+        '"',
+        "'",
+        '"unclosed',
+        "(((",
+        "))",
+        "<barn>",
+        "/barn/",
+        "[a TO z]",
+    ),
+    *("a AND", "AND OR NOT", "+barn -lake", "barn && lake || x", "text:barn", "id:1", "label:n"),
+    *("barn^2", "barn*", "barn~2", "IN [", "\\", "\x00", "\n\t\r", "\u202e", "\u0301"),
+    *("\ud800", "barn \udfff lake", "a" * 100_000, "barn " * 20_000),
+)
+
+
+@pytest.mark.parametrize("strategy", ["text", "hybrid"])
+def test_nothing_in_a_query_is_an_operator_or_raises(tmp_path: Path, strategy: str) -> None:
+    with indexed(tmp_path) as bench:
+        bench.remember("green barn", context="blue lake", speaker="Ylva")
+        bench.follow(embed=False)
+        for query in ODD:
+            found = ask(bench, query, embed=False, strategy=strategy)
+            words = {"barn", "lake"} & set(query.replace("/", " ").split())
+            assert found or not words, query
