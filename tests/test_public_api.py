@@ -55,8 +55,8 @@ FIELDS = {
     nf.TurnRef: "namespace session first last",
     nf.AuditEntry: "operation target key by at reason details",
     nf.ErasureReport: "turns bytes unreachable at sessions memories flagged revised",
-    nf.Memory: "id key text type tags importance confidence source agent speaker namespace metadata "
-    "created_at occurred_at valid_from valid_to version status context revised_at by",
+    nf.Memory: "id key text type tags importance confidence source agent speaker namespace "
+    "metadata created_at occurred_at valid_from valid_to version status context revised_at by",
     nf.Hit: "memory score sources chunk arithmetic",
     nf.Chunk: "id start stop text",
     nf.Relation: "source target kind weight",
@@ -80,8 +80,8 @@ SIGNATURES = {
     nf.Store.get: "id *key namespace default include_forgotten",
     nf.Store.get_many: "ids",
     nf.Store.memories: "*namespace types tags agent where timeframe status derived after limit",
-    nf.Store.recall: "query *timeframe limit offset strategy fusion types tags agent namespace where "
-    "as_of include_archived tz now explain wait",
+    nf.Store.recall: "query *timeframe limit offset strategy fusion types tags agent namespace "
+    "where as_of include_archived tz now explain wait",
     nf.Store.revise: "id *text type importance confidence metadata valid_to valid_from occurred_at "
     "tags source agent speaker context expect_version",
     nf.Store.history: "id",
@@ -97,7 +97,8 @@ SIGNATURES = {
     nf.Store.archive: "id *confirm reason by",
     nf.Store.unarchive: "id",
     nf.Store.forget_where: "*namespace tags types agent where older_than dry_run confirm reason by",
-    nf.Store.archive_where: "*namespace tags types agent where older_than dry_run confirm reason by",
+    nf.Store.archive_where: "*namespace tags types agent where older_than dry_run confirm "
+    "reason by",
     nf.Store.purge: "*older_than dry_run confirm reason by",
     nf.Store.erase: "id *confirm reason by",
     nf.Store.erase_where: "*namespace dry_run confirm reason by",
