@@ -182,6 +182,7 @@ class Indexing:
         if (storing.running or not left) and storing.step():
             self._see_disk(self._clock.now_us())
             self._news()
+            self._woken.set()  # for what waited until it was done
 
     def _changed(self, storing: Storing) -> None:
         storing.note_change()

@@ -299,7 +299,7 @@ def test_another_model_under_the_same_name_adds_nothing(owning: Owning) -> None:
     owned.owner.close()
     other = owning(Plain(16))
     other.remember("black tea")
-    other.until(lambda: is_failing(other))
+    other.until(lambda: is_failing(other) and other.index().waiting == 1)
     index = other.index()
     assert (index.dimension, index.vectors, index.waiting) == (8, 1, 1)
     assert index.embedder_error is not None and "reindex" in index.embedder_error
