@@ -62,6 +62,8 @@ def memory_view(
     head.append(local(memory.occurred_at or memory.created_at))
     for said, style in _about(memory):
         head.append(f"  {printable(said)}", style)
+    if around is None and not full and len(memory.text) > TEXT_CHARACTERS_MAX:
+        around = where_most(memory.text, words)
     text = marked(excerpt(memory.text, around, full=full), words)
     name = Text(memory.id, QUIET)
     if memory.key is not None:
@@ -133,6 +135,21 @@ def stem(word: str) -> str:
         if word.endswith(ending) and len(word) - len(ending) >= _STEM_MIN:
             return word[: -len(ending)]
     return word
+
+
+def where_most(text: str, words: frozenset[str]) -> tuple[int, int] | None:
+    """The stretch of a long text, as long as is shown, that has most of ``words``."""
+    found = [(m.start(), stem(m[0])) for m in _WORD.finditer(text.casefold())]
+    places = [place for place in found if place[1] in words]
+    best, most, last = None, 0, 0
+    for first, (start, _) in enumerate(places):
+        last = max(last, first)
+        while last < len(places) and places[last][0] < start + TEXT_CHARACTERS_MAX:
+            last += 1
+        count = len({word for _, word in places[first:last]})
+        if count > most:
+            best, most = (start, start + TEXT_CHARACTERS_MAX), count
+    return best
 
 
 def marked(text: str, words: frozenset[str]) -> Text:

@@ -197,9 +197,10 @@ def _print_longterm(longterm: LongTermInfo) -> None:
         "vectors": f"{longterm.vectors:,}",
         "to be embedded": f"{longterm.waiting:,}",
         "log": size(longterm.log_bytes),
-        "indexes": f"{size(longterm.derived_bytes)}, generation {longterm.generation}"
-        f" of {local(longterm.published_at)}",
+        "indexes": f"{size(longterm.derived_bytes)}, generation {longterm.generation}",
     }
+    if longterm.published_at is not None:
+        rows["indexes"] += f" of {local(longterm.published_at)}"
     if longterm.failed:
         rows["not embeddable"] = f"{longterm.failed:,} (found by words only)"
     if longterm.lag:

@@ -23,6 +23,8 @@ def test_the_demo_loses_nothing_and_leaves_nothing() -> None:
     told = json.loads(done.stdout)
     assert told["ok"] and told["faults"] == [] and told["failures"] == []
     assert told["acknowledged"] >= 386
+    assert told["learned"]["memories"] >= 30 and told["learned"]["faults"] == []
+    assert set(told["learned"]["recalled"]) == {"by meaning", "by words", "by time"}
     assert 0 < told["killed"]["back_in_s"] < 60
     assert set(Path(tempfile.gettempdir()).glob("nf-demo-*")) == before
 

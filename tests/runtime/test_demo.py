@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from io import StringIO
@@ -12,12 +13,22 @@ import pytest
 from rich.console import Console
 
 import neverforget as nf
+import neverforget.testing
 from neverforget.runtime.demo.agent import SHARED_SESSION, DemoAgent, Notes
 from neverforget.runtime.demo.checking import Verdict, check
 from neverforget.runtime.demo.conversations import read_conversations, share_out
+from neverforget.runtime.demo.learning import (
+    Learned,
+    answers,
+    check_kept,
+    facts_for,
+    forget_and_undo,
+)
 from neverforget.runtime.demo.running import Kill, Outcome
 from neverforget.runtime.demo.showing import Screen, latencies, outcome_json
+from neverforget.runtime.demo.showing_memories import show_learned
 from neverforget.runtime.values import Turn
+from tests.runtime.conversation_files import locomo_sample
 
 
 @pytest.fixture
@@ -132,3 +143,68 @@ def test_the_screen_shows_the_numbers_and_a_tail_to_read(store: nf.Store) -> Non
     outcome.verdict.faults.append("something is lost")
     screen.result(outcome, kept=True)
     assert "something is lost" in out.getvalue() and "the check failed" in out.getvalue()
+
+
+# ---- what the fleet learned ----------------------------------------------------------------------
+
+
+def taught(store: nf.Store, path: Path | None = None) -> Learned:
+    """What one agent remembers, asks, and forgets."""
+    conversations, _ = read_conversations(path)
+    facts, questions = facts_for(path, conversations)
+    notes = DemoAgent(store, "ada", [], "r", 0).learn({"ada": facts, "bob": [{}]})
+    learned = Learned(facts=len(facts), agents=1, from_file=path is not None)
+    learned.kept = {memory_id: text for memory_id, text, _ in notes.remembered}
+    learned.answers = list(answers(store, questions))
+    forget_and_undo(store, learned)
+    check_kept(store, learned)
+    return learned
+
+
+@pytest.fixture
+def words(tmp_path: Path) -> Iterator[nf.Store]:
+    """A store whose embedder is at hand at once, and compares words."""
+    with nf.testing.store(tmp_path / "words") as opened:
+        yield opened
+
+
+def test_the_fleet_recalls_in_three_ways_and_a_deletion_is_on_record(words: nf.Store) -> None:
+    learned = taught(words)
+    assert learned.faults == []
+    assert len(learned.kept) == learned.facts >= 30
+    assert [answer.question.how for answer in learned.answers] == [
+        "by meaning",
+        "by words",
+        "by time",
+    ]
+    by_words, by_time = learned.answers[1:]
+    assert by_words.hits[0].memory.key == "facts/school-bus"
+    assert by_words.sources[0][0].session == "pilot"
+    assert by_time.hits.timeframe is not None and by_time.hits.timeframe.phrase == "last week"
+    assert {entry.by for entry in learned.audit} == {"operator"}
+    out = StringIO()
+    show_learned(Console(file=out, width=80), learned)
+    shown = out.getvalue()
+    for expected in ("remembered by 1 agent ", "from pilot #9-17", "forget-refused", "last week"):
+        assert expected in shown
+    assert all(len(line) <= 80 for line in shown.splitlines())
+
+
+def test_of_a_file_the_turns_of_one_conversation_are_remembered(
+    words: nf.Store, tmp_path: Path
+) -> None:
+    file = tmp_path / "locomo.json"
+    file.write_text(json.dumps([locomo_sample("s", sessions=3), locomo_sample("t", sessions=1)]))
+    learned = taught(words, file)
+    assert learned.faults == []
+    assert {memory.speaker for memory in words.memories(limit=200)} >= {"Anouk", "Bram"}
+    assert all((memory.key or "").startswith("locomo/s/") for memory in words.memories(limit=200))
+
+
+def test_a_memory_that_is_lost_or_changed_is_found(words: nf.Store) -> None:
+    learned = taught(words)
+    first, second, *_ = learned.kept
+    words.forget(first, confirm=nf.CONFIRMED)
+    words.revise(second, text="something else")
+    check_kept(words, learned)
+    assert len(learned.faults) == 2 and not learned.ok
