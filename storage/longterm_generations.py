@@ -18,6 +18,7 @@ is stored that the log could lose: the owner syncs first.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -401,6 +402,9 @@ class Generations:
         self.index.change_text(None)
         publication.close()
         self._publication = None
+        self.manifest = publication.manifest or self.manifest
+        with suppress(OSError):  # what it has written is in the way of those who need room
+            collect(self._fs, self.directory, self.manifest, keep=[self._text_name])
 
     def publish(self, *, anew: bool = False) -> Manifest:
         """``begin``, ``run``, ``finish`` in one thread, with everything noticed and brought."""

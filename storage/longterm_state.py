@@ -69,6 +69,7 @@ class LongTermState(LogState):
         self.table = MemoryTable()
         self.relations = RelationTable()
         self.bodies: BodySource = bodies or LogBodies(log)
+        self.replayed_from = 0  # what stands below came from a snapshot
         self._appliers: dict[int, Callable[[Header, int, Body], None]] = {
             Kind.REMEMBERED: self._remembered,
             Kind.REVISED: self._remembered,
@@ -94,6 +95,7 @@ class LongTermState(LogState):
         if snapshot is not None and self._is_of_this_log(snapshot, recovered):
             snapshot.restore(self.table, self.relations)
             since = snapshot.upto
+        self.replayed_from = since
         for heads, positions, body_ok in chunks(recovered.segments):
             self.requests.load(heads, positions, self._indexed_until)
             known = int(np.searchsorted(positions, np.uint64(since)))

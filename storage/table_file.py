@@ -28,8 +28,8 @@ from neverforget.storage.sealed_file import Seal, Sink, check_open_file, write_s
 TABLE_MAGIC: Final = 0x4254464E  # "NFTB" in the file
 TABLE_VERSION: Final = 1
 
-# magic, version, log_id, upto, CRC of the headers, rows, relations, bytes of the names, 16 zeros
-_HEADER: Final = struct.Struct("<IIQQIIIQ16x")
+# magic, version, log_id, upto, CRC of the headers, rows, relations, bytes of the names, 20 zeros
+_HEADER: Final = struct.Struct("<IIQQIIIQ20x")
 _PIECE_BYTES: Final = 1 << 22
 _TYPES, _NAMESPACES, _AGENTS, _SPEAKERS, _TAGS, _KINDS, _TURNS = range(7)
 

@@ -6,6 +6,7 @@ a commit waits for its merges, so that STATE can name every file of the director
 
 from __future__ import annotations
 
+import errno
 import secrets
 from collections.abc import Iterable
 from contextlib import suppress
@@ -48,6 +49,22 @@ def analyzer() -> tantivy.TextAnalyzer:
     return make.build()
 
 
+def _is_full(error: BaseException) -> bool:
+    """tantivy's errors are ValueErrors with the system's number in their text."""
+    if isinstance(error, OutOfSpace):
+        return True
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return True
+    return isinstance(error, ValueError | OSError) and any(n in str(error) for n in _DISK_FULL)
+
+
+def _no_room(directory: Path) -> OutOfSpace:
+    return OutOfSpace(
+        f"no room for the text index in {directory}; free disk space, its next commit brings "
+        "everything"
+    )
+
+
 def _schema() -> tantivy.Schema:
     builder = tantivy.SchemaBuilder()
     builder.add_integer_field("id", indexed=True, fast=True)
@@ -88,8 +105,10 @@ class TextDisk:
             write_state(fs, directory, state)
             fs.sync_directory(directory.parent)
             return cls(fs, directory, lock, index, state)
-        except BaseException:
+        except BaseException as error:
             lock.release()
+            if _is_full(error):
+                raise _no_room(directory) from error
             raise
 
     @classmethod
@@ -147,13 +166,8 @@ class TextDisk:
             write_state(self._fs, self.directory, state)
             return state
         except (ValueError, OSError) as error:
-            # tantivy's errors are ValueErrors with the system's number in their text.
-            full = isinstance(error, OutOfSpace) or any(n in str(error) for n in _DISK_FULL)
-            if full:
-                raise OutOfSpace(
-                    f"no room for the text index in {self.directory}; free disk space, its next "
-                    "commit brings everything"
-                ) from error
+            if _is_full(error):
+                raise _no_room(self.directory) from error
             self._poisoned = str(error)
             raise Poisoned(
                 f"writing to {self.directory} failed: {error}; the text index is rebuilt elsewhere"
