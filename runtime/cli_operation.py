@@ -136,8 +136,9 @@ def _settled_status(store: Store) -> Status:
     deadline = time.monotonic() + WAIT_S
     while True:
         found = store.status()
-        opening = found.host is None and found.longterm.state == "recovering"
-        if not opening or time.monotonic() >= deadline:
+        memories = found.longterm
+        opening = memories.state == "recovering" or memories.embedder_state == "opening"
+        if found.host is not None or not opening or time.monotonic() >= deadline:
             return found
         time.sleep(RETRY_S)
 

@@ -129,7 +129,9 @@ def _embedded(store: Store, deadline: float) -> int:
     """How many memories still wait when ``deadline`` has come, or the embedder fails."""
     while True:
         state = store.status().longterm
-        if not state.waiting or state.embedder_state != "ok" or time.monotonic() >= deadline:
+        working = state.embedder_state in ("ok", "opening")
+        done = state.embedder_state == "ok" and not state.waiting
+        if done or not working or time.monotonic() >= deadline:
             return state.waiting
         time.sleep(POLL_S)
 

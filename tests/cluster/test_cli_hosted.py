@@ -59,12 +59,23 @@ def test_commands_attach_to_the_host_and_a_tail_follows_it(
         assert json.loads(tail.stdout.readline())["content"] == "second"
         tail.send_signal(signal.SIGINT)
         assert tail.wait(timeout=60) == 130
+    name = cli("remember", memory, "the cat sat on the mat", "--tag", "pets").stdout.strip()
+    found = json.loads(cli("recall", memory, "feline", "--json").stdout)
+    assert [(item["memory"]["id"], set(item["sources"])) for item in found["items"]] == [
+        (name, {"vector"})
+    ]
+    assert cli("forget", memory, name).returncode == 5
+    assert cli("forget", memory, name, "--confirm", "confirmed").returncode == 0
+    assert cli("get", memory, name).returncode == 3
+    assert cli("undo-forget", memory, name).returncode == 0
+    audit = json.loads(cli("audit", memory, "--json").stdout)["items"]
+    assert [e["operation"] for e in audit] == ["forget-refused", "forget", "undo-forget"]
     status = json.loads(cli("status", memory, "--json").stdout)
     assert status["host"]["pid"] == serving.process.pid
     assert all(owner["pid"] != serving.process.pid for owner in status["owners"])
-    assert (status["turns"], status["healthy"]) == (2, True)
+    assert (status["turns"], status["memories"], status["healthy"]) == (2, 1, True)
     assert cli("verify", memory).returncode == 0
-    assert len(cli("export", memory).stdout.splitlines()) == 2
+    assert len(cli("export", memory).stdout.splitlines()) == 3
     assert cli("backup", memory, short_path / "copy").returncode == 0
 
 

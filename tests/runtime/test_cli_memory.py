@@ -170,6 +170,18 @@ def test_recall_without_a_model_says_so(cli: Cli, memory: Path, told: Teller) ->
     assert cli("recall", memory, "cats", "--strategy", "magic").code == 2
 
 
+def test_what_one_command_remembered_the_next_recalls_by_meaning(cli: Cli, tmp_path: Path) -> None:
+    """No process is left between the two that could have worked out what the text means."""
+    path = tmp_path / "new"
+    name = cli("remember", path, "The cat sat on the mat").out.strip()
+    cli("remember", path, "Stock prices fell on Monday")
+    found = cli("recall", path, "a feline on the rug", "-n", "1", "--json").json
+    assert [(item["memory"]["id"], set(item["sources"])) for item in found["items"]] == [
+        (name, {"vector"})
+    ]
+    assert (found["complete"], found["pending"]) == (True, 0)
+
+
 def test_words_from_a_memory_cannot_command_the_terminal(
     cli: Cli, memory: Path, told: Teller
 ) -> None:
