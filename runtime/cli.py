@@ -13,7 +13,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -34,14 +34,15 @@ from neverforget.storage.errors import NeverforgetError
 
 TRACEBACK = "--traceback"
 
-app = typer.Typer(
-    name="neverforget",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+SETTINGS: dict[str, Any] = {
+    "name": "neverforget",
+    "no_args_is_help": True,
+    "add_completion": False,
+    "rich_markup_mode": "rich",
+    "pretty_exceptions_enable": False,
+    "context_settings": {"help_option_names": ["-h", "--help"]},
+}
+app = typer.Typer(**SETTINGS)
 
 
 def _print_version(wanted: bool) -> None:
@@ -85,10 +86,22 @@ for module in COMMANDS:
     module.register(app)
 
 
+def _called(arguments: Sequence[str]) -> typer.Typer:
+    """With no other command than the one that is called: making all of them takes 0.15 s."""
+    name = next((word for word in arguments if not word.startswith("-")), None)
+    found = [each for each in app.registered_commands if each.name == name]
+    if not found:
+        return app
+    one = typer.Typer(**SETTINGS)
+    one.callback()(options)
+    one.registered_commands = found
+    return one
+
+
 def run(arguments: Sequence[str]) -> int:
     """Run one command; returns its exit code."""
     try:
-        typer.main.get_command(app).main(list(arguments), prog_name="neverforget")
+        typer.main.get_command(_called(arguments)).main(list(arguments), prog_name="neverforget")
     except SystemExit as leave:
         return leave.code if isinstance(leave.code, int) else 0 if leave.code is None else FAILED
     except KeyboardInterrupt:
