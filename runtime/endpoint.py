@@ -1,7 +1,9 @@
 """ENDPOINT: where the owners of a store can be reached, and where their sockets stand.
 
 The host writes the file when its owners are up and removes it when it ends in order. A host that
-was killed leaves it behind; ``Endpoint.alive`` tells, because it names the process exactly.
+was killed leaves it behind; ``Endpoint.alive`` tells, because it names the process exactly. In a
+copy of the directory it would lead to the owners of the original; it names the LOCK that its host
+holds, and where another stands beside it, it counts for nothing.
 
 Sockets stand in ``<path>/run/``. Where that name is too long for a socket (108 bytes) or its file
 system has none, they stand in a folder of the store under ``$XDG_RUNTIME_DIR`` or the temporary
@@ -25,7 +27,7 @@ import msgspec
 from neverforget.actors.listener import FRESH_SUFFIX
 from neverforget.runtime.places import EMBEDDER, HOST, LONGTERM
 from neverforget.storage.atomic_file import read_checked, write_checked
-from neverforget.storage.directory_lock import ProcessId, boot_id, is_alive
+from neverforget.storage.directory_lock import ProcessId, boot_id, is_alive, lock_inode
 from neverforget.storage.errors import Corrupt, NotFound, Unavailable, UnsupportedFormat
 from neverforget.storage.filesystem import FileSystem, LocalFileSystem
 
@@ -42,7 +44,7 @@ class Endpoint(msgspec.Struct, frozen=True):
     and ``actors`` (names in Ray) are in the order of the partitions; ``longterm`` is the socket of
     the long-term owner and ``longterm_actor`` its name, ``embedders`` are the sockets of the pool:
     these may still be coming up. ``settings`` are the fixed and host settings in force.
-    ``started_at``: microseconds UTC."""
+    ``started_at``: microseconds UTC. ``lock``: device and inode of the host's LOCK."""
 
     store_id: str
     kind: Kind
@@ -59,6 +61,7 @@ class Endpoint(msgspec.Struct, frozen=True):
     ray_address: str | None = None
     ray_namespace: str | None = None
     settings: dict[str, Any] = {}
+    lock: tuple[int, int] | None = None
     version: int = 1
 
     @property
@@ -94,12 +97,14 @@ class Endpoint(msgspec.Struct, frozen=True):
 
 
 def write_endpoint(path: Path, endpoint: Endpoint, fs: FileSystem | None = None) -> None:
+    endpoint = msgspec.structs.replace(endpoint, lock=lock_inode(path))
     content = msgspec.json.format(msgspec.json.encode(endpoint), indent=1)
     write_checked(fs or LocalFileSystem(), path / ENDPOINT_FILE, content + b"\n")
 
 
 def read_endpoint(path: Path) -> Endpoint | None:
-    """None where there is none, or one that cannot be read: the next host writes a new one."""
+    """None where there is none, or one of another directory, or one that cannot be read: the next
+    host writes a new one."""
     try:
         content = read_checked(LocalFileSystem(), path / ENDPOINT_FILE)
         endpoint = msgspec.json.decode(content, type=Endpoint)
@@ -113,7 +118,7 @@ def read_endpoint(path: Path) -> Endpoint | None:
         raise UnsupportedFormat(
             f"{path / ENDPOINT_FILE} was written by a newer neverforget; use that one to attach"
         )
-    return endpoint
+    return endpoint if endpoint.lock == lock_inode(path) else None
 
 
 def remove_endpoint(path: Path, process: ProcessId) -> None:

@@ -196,6 +196,14 @@ def _read_record(directory: Path) -> Holder | None:
         return None
 
 
+def lock_inode(directory: Path) -> tuple[int, int] | None:
+    """Device and inode of the LOCK file that stands in ``directory``; None when there is none."""
+    try:
+        return _inode(os.stat(directory / LOCK_FILE))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
 def may_end(holder: Holder) -> bool:
     """Whether a successor may kill this holder of a lock that it waits for. See the module's
     docstring.

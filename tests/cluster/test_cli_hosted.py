@@ -91,3 +91,31 @@ def test_a_second_host_is_refused_and_the_first_ends_in_order(
     assert serving.end() == 0
     # Nobody hosts it now: the same command opens it by itself.
     assert '"kept"' in cli("tail", memory, "s", "--json").stdout
+
+
+def test_a_copy_of_a_hosted_store_is_a_store_of_its_own(serving: Serving, short_path: Path) -> None:
+    """``cp -a`` takes ENDPOINT along, and what was said to the copy went to the original."""
+    memory, copy = short_path / "memory", short_path / "copied"
+    assert cli("append", memory, "s", "user", "before").returncode == 0
+    subprocess.run(["cp", "-a", memory, copy], check=True)
+    assert cli("append", copy, "s", "user", "to the copy").stdout == "s #1\n"
+    assert cli("append", memory, "s", "user", "to the original").stdout == "s #1\n"
+    for store, last in ((copy, "to the copy"), (memory, "to the original")):
+        lines = cli("tail", store, "s", "--json").stdout.splitlines()
+        assert [json.loads(line)["content"] for line in lines] == ["before", last]
+    other = Serving(copy)
+    assert other.told["sockets"] != serving.told["sockets"]
+    assert cli("append", copy, "s", "user", "hosted").stdout == "s #2\n"
+    assert other.end() == 0
+    assert len(cli("tail", memory, "s", "--json").stdout.splitlines()) == 2
+
+
+def test_a_host_says_at_once_that_it_serves_also_into_a_pipe(short_path: Path) -> None:
+    command = [*NEVERFORGET, "serve", str(short_path / "memory")]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        said = next(line for line in process.stderr if line.startswith("serving "))
+        assert f"process {process.pid}, until interrupted" in said
+        process.send_signal(signal.SIGTERM)
+        process.stderr.read()
+        assert process.wait(timeout=60) == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from neverforget.runtime.endpoint import (
     socket_folder,
     write_endpoint,
 )
-from neverforget.storage.directory_lock import ProcessId, boot_id, this_process
+from neverforget.storage.directory_lock import DirectoryLock, ProcessId, boot_id, this_process
 
 STORE_ID = "3f0c9a52-6f3e-4a53-9a0f-0123456789ab"
 
@@ -50,6 +51,21 @@ def test_an_endpoint_is_read_back_as_written(tmp_path: Path) -> None:
     assert read_endpoint(tmp_path) is None
     write_endpoint(tmp_path, endpoint())
     assert read_endpoint(tmp_path) == endpoint()
+
+
+def test_an_endpoint_counts_only_beside_the_lock_of_its_host(tmp_path: Path) -> None:
+    """In a copy of a hosted store it led to the owners of the original."""
+    original, copy = tmp_path / "original", tmp_path / "copy"
+    original.mkdir()
+    lock = DirectoryLock.acquire(original, role="serve")
+    write_endpoint(original, endpoint())
+    shutil.copytree(original, copy)
+    found = read_endpoint(original)
+    assert found is not None and found.sockets == endpoint().sockets
+    assert read_endpoint(copy) is None
+    original.rename(tmp_path / "moved")
+    assert read_endpoint(tmp_path / "moved") == found
+    lock.release()
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"\0" * 100, b"{}\ncrc32c 00000000\n"])
