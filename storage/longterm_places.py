@@ -29,7 +29,8 @@ class LongTermPlaces:
         if row is None:
             return None
         table = self._state.table
-        return table.namespaces.values[table.get(row, "namespace")]
+        found: Namespace = table.namespaces.values[table.get(row, "namespace")]
+        return found
 
     def namespaces(
         self, prefix: Namespace, max_depth: int | None, after: Namespace | None, limit: int
