@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Sequence
 
 from neverforget.actors.embedder_checked import CheckedEmbedder, Embedded
-from neverforget.actors.embedder_line import Answer, Job
+from neverforget.actors.embedder_job import Answer, Job
 from neverforget.actors.embedder_spec import EmbedderSpec
 from neverforget.actors.embedding import DESCRIBE_S, EmbedderLines, late
 from neverforget.actors.longterm_messages import (

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from neverforget.actors.embedder_checked import CheckedEmbedder, Embedded
-from neverforget.actors.embedder_line import Answer, EmbedderLine, Job
+from neverforget.actors.embedder_job import Answer, Job
+from neverforget.actors.embedder_line import EmbedderLine
 from neverforget.storage.errors import NeverforgetError, Overloaded, Unavailable
 
 DESCRIBE_S = 60.0

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import ray
+from ray import cloudpickle
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from neverforget.actors.actor_options import EMBEDDER, LONGTERM, NAMESPACE, PARTITION
@@ -58,7 +59,8 @@ def spawn_embedder(
 
 def pickled(embedder: Any) -> bytes:
     """As Ray would: a class that stands in a script or notebook travels with it."""
-    dumped: bytes = ray.cloudpickle.dumps(embedder)
+    pickle: Any = cloudpickle
+    dumped: bytes = pickle.dumps(embedder)
     return dumped
 
 

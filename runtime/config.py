@@ -16,8 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
-import msgspec
-
 from neverforget.runtime import embedders
 from neverforget.runtime.embedder_names import MINILM
 from neverforget.runtime.setting_checks import (
@@ -32,15 +30,7 @@ from neverforget.runtime.setting_checks import (
     one_of,
     whole,
 )
-from neverforget.storage.embedder_file import read_embedder
-from neverforget.storage.errors import (
-    Corrupt,
-    EmbedderMismatch,
-    InvalidArgument,
-    NotFound,
-    UnsupportedFormat,
-)
-from neverforget.storage.filesystem import LocalFileSystem
+from neverforget.storage.errors import EmbedderMismatch, InvalidArgument
 
 if TYPE_CHECKING:
     from neverforget.actors.embedder_contract import Embedder
@@ -290,71 +280,6 @@ def host_settings(config: Config) -> dict[str, Any]:
     return {name: value for name, value in config.as_dict().items() if name not in CLIENT}
 
 
-def read_stored(path: Path) -> dict[str, Any]:
-    """What ``<path>/store.toml`` sets, and the embedder that the store has; {} where there is
-    neither. Raises InvalidArgument.
-    """
-    found = _read_toml(path / STORE_TOML)
-    try:
-        held = read_embedder(LocalFileSystem(), longterm_directory(path))
-    except (NotFound, Corrupt, UnsupportedFormat, OSError):
-        return found  # the owner of the memories says what is wrong; conversations go on
-    return {**found, "embedder": held.name}
-
-
 def longterm_directory(path: Path) -> Path:
     """Of the store at ``path``: where its memories are."""
     return path / LONGTERM_FOLDER / "0"
-
-
-def _read_toml(file: Path) -> dict[str, Any]:
-    try:
-        text = file.read_bytes()
-    except FileNotFoundError:
-        return {}
-    try:
-        tables = msgspec.toml.decode(text)
-    except msgspec.DecodeError as error:
-        raise InvalidArgument(f"{file} is not valid TOML: {error}; correct it") from error
-    found: dict[str, Any] = {}
-    for table, allowed in (("fixed", FIXED), ("host", HOST), ("client", CLIENT)):
-        for name, value in tables.pop(table, {}).items():
-            if name not in allowed:
-                raise InvalidArgument(
-                    f"{file}: [{table}] has no setting {name}; it may hold "
-                    + ", ".join(sorted(allowed))
-                )
-            try:
-                CHECKS[name](name, value)
-            except InvalidArgument as error:
-                raise InvalidArgument(f"{file}: {error}") from None
-            found[name] = value
-    if tables:
-        raise InvalidArgument(
-            f"{file}: unknown {', '.join(sorted(tables))}; its tables are [fixed], [host], [client]"
-        )
-    return found
-
-
-def store_toml(config: Config) -> bytes:
-    """The ``store.toml`` of a new store: every fixed setting, and the host's that were named. A
-    client setting belongs to the handle that named it and is not passed on to others.
-    """
-    lines = [
-        "# Settings of this neverforget store.",
-        "# [fixed] describes the bytes on disk: do not edit.",
-        "# [host] is read when a host starts; [client] holds defaults for those who attach.",
-    ]
-    for table, names in (("fixed", FIXED), ("host", HOST), ("client", CLIENT)):
-        lines += ["", f"[{table}]"]
-        for name in SETTINGS:
-            if name == "embedder":
-                continue  # reindex changes it: it stands in a file with what it has made
-            chosen = names is FIXED or (names is HOST and config.sources[name] != "default")
-            if name in names and chosen:
-                lines.append(f"{name} = {_toml(getattr(config, name))}")
-    return ("\n".join(lines) + "\n").encode()
-
-
-def _toml(value: str | int | float) -> str:
-    return f'"{value}"' if isinstance(value, str) else repr(value)

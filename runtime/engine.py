@@ -22,6 +22,7 @@ from neverforget.runtime.longterm_client import LongTermClient
 from neverforget.runtime.operation import Context, RequestIds
 from neverforget.runtime.reaching import Reach, Wanted, reach
 from neverforget.runtime.store_path import typed_errors
+from neverforget.runtime.stored_settings import read_stored
 from neverforget.runtime.tokenizers import TokenCounter
 from neverforget.storage.clock import Clock
 from neverforget.storage.errors import StoreLocked, UnsupportedFormat
@@ -76,7 +77,7 @@ class Engine:
 
     def config_for(self, asked: Config) -> Config:
         """The effective settings of one handle. InvalidArgument where it asks for other values."""
-        stored = settings.read_stored(self.path)
+        stored = read_stored(self.path)
         config = self.reach.config
         found = settings.attached(asked, settings.host_settings(config), stored)
         if self.inline:

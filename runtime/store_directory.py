@@ -20,11 +20,10 @@ from neverforget.runtime.config import (
     Config,
     effective,
     longterm_directory,
-    read_stored,
-    store_toml,
 )
 from neverforget.runtime.embedders import OBJECT
 from neverforget.runtime.endpoint import ENDPOINT_FILE, RUN_FOLDER
+from neverforget.runtime.stored_settings import read_stored, store_toml
 from neverforget.storage.atomic_file import write_atomic
 from neverforget.storage.directory_lock import LOCK_FILE
 from neverforget.storage.errors import (
@@ -119,7 +118,7 @@ def _refuse_foreign(fs: FileSystem, path: Path) -> None:
 
 
 def _make(fs: FileSystem, path: Path, config: Config) -> None:
-    if config.embedder_name == config.embedder and config.embedder.startswith(OBJECT):
+    if isinstance(config.embedder, str) and config.embedder.startswith(OBJECT):
         raise InvalidArgument(
             f"embedder={config.embedder!r} names an object; pass the object itself, in the process "
             "that hosts the store"

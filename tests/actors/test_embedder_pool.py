@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 
 from neverforget.actors.embedder_checked import CheckedEmbedder, Embedded
-from neverforget.actors.embedder_line import JOBS_MAX, EmbedderLine, Job
+from neverforget.actors.embedder_job import Job
+from neverforget.actors.embedder_line import JOBS_MAX, EmbedderLine
 from neverforget.actors.embedder_pool import EmbedderService
 from neverforget.actors.embedder_spec import EmbedderSpec
 from neverforget.actors.embedding import Embedding, LocalEmbedding

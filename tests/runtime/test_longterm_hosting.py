@@ -9,14 +9,16 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import neverforget as nf
 from neverforget.actors.messages import Status
-from neverforget.runtime.config import Config, longterm_directory, read_stored
+from neverforget.runtime.config import Config, longterm_directory
 from neverforget.runtime.embedder_hash import HashEmbedder
 from neverforget.runtime.endpoint import Endpoint
+from neverforget.runtime.stored_settings import read_stored
 from neverforget.storage.directory_lock import boot_id, this_process
 from neverforget.storage.embedder_file import read_embedder
 from neverforget.storage.filesystem import LocalFileSystem
@@ -25,8 +27,10 @@ from tests.fakes.plain_host import PlainHost
 HASH = "object:hash-64"
 
 
-def inline(path: Path, **settings: object) -> nf.Store:
-    return nf.open(path, inline=True, **{"partitions": 1, "segment_bytes": 65536, **settings})  # type: ignore[arg-type]
+def inline(path: Path, embedder: Any = None) -> nf.Store:
+    named = {} if embedder is None else {"embedder": embedder}
+    config = Config(partitions=1, segment_bytes=65536, **named)
+    return nf.open(path, inline=True, config=config)
 
 
 def test_a_store_that_only_chats_loads_nothing_that_searches(tmp_path: Path) -> None:
@@ -174,6 +178,6 @@ def test_async_and_blocking_handles_share_one_owner(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_settings_are_checked(wrong: dict[str, object]) -> None:
+def test_settings_are_checked(wrong: dict[str, Any]) -> None:
     with pytest.raises(nf.InvalidArgument):
         Config(**wrong)

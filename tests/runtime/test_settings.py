@@ -13,6 +13,7 @@ import neverforget as nf
 from neverforget.runtime import config as settings
 from neverforget.runtime.arguments import sync_code
 from neverforget.runtime.config import Config, attached, effective, host_settings, named
+from neverforget.runtime.stored_settings import read_stored, store_toml
 
 
 def test_a_config_is_frozen_and_travels() -> None:
@@ -93,14 +94,14 @@ def test_a_level_that_is_to_come_says_not_yet() -> None:
 
 def test_the_file_holds_what_is_fixed_and_what_the_host_was_told(tmp_path: Path) -> None:
     config = effective(Config(partitions=3, sync_interval_ms=20, sync="process"), {})
-    (tmp_path / "store.toml").write_bytes(settings.store_toml(config))
-    assert settings.read_stored(tmp_path) == {
+    (tmp_path / "store.toml").write_bytes(store_toml(config))
+    assert read_stored(tmp_path) == {
         "partitions": 3,
         "name_digest": "blake2b-64",
         "tokenizer": "estimate",
         "sync_interval_ms": 20,
     }
-    assert settings.read_stored(tmp_path / "nowhere") == {}
+    assert read_stored(tmp_path / "nowhere") == {}
 
 
 @pytest.mark.parametrize(
@@ -118,5 +119,5 @@ def test_a_mistake_in_the_file_is_named_with_the_file(
 ) -> None:
     (tmp_path / "store.toml").write_text(text)
     with pytest.raises(nf.InvalidArgument, match=match) as caught:
-        settings.read_stored(tmp_path)
+        read_stored(tmp_path)
     assert "store.toml" in str(caught.value)
