@@ -60,13 +60,18 @@ class Row:
 
 @dataclasses.dataclass
 class Table:
+    """``text``: the table itself, of a script whose columns are others."""
+
     claim: str
     title: str
     notes: list[str]
     rows: list[Row]
+    text: str = ""
 
     def render(self) -> str:
         """GitHub table; also what is printed."""
+        if self.text:
+            return self.text
         head = ["what", "unit", "ours", "peer", "", "limit", "", "ours / peer", "target", "met"]
         lines = [head]
         for row in self.rows:
@@ -195,8 +200,10 @@ def scratch(options: Options, name: str) -> Iterator[Path]:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def main(run: Callable[[Options], Table], *, sized: bool = False) -> None:
-    """The command line of every script. ``sized``: it can be told how much to measure."""
+def main(run: Callable[[Options], Table | None], *, sized: bool = False) -> None:
+    """The command line of every script. ``run`` returns None where it has nothing to measure, and
+    says why. ``sized``: it can be told how much to measure.
+    """
     parser = argparse.ArgumentParser(description=sys.modules[run.__module__].__doc__)
     parser.add_argument(
         "--quick", action="store_true", help="a smoke run; its figures mean nothing"
@@ -209,6 +216,8 @@ def main(run: Callable[[Options], Table], *, sized: bool = False) -> None:
     options = Options(arguments.quick, arguments.directory, tuple(arguments.sizes) if sized else ())
     started = time.monotonic()
     table = run(options)
+    if table is None:
+        return
     about = environment(options.directory)
     print(f"{table.title}\n\n{table.render()}\n")
     for note in table.notes:

@@ -16,7 +16,7 @@ from typing import Any
 
 from bench.measure import Row, Table
 
-SCRIPTS = ("append", "clients", "read", "open", "memory", "recovery")
+SCRIPTS = ("append", "clients", "read", "open", "memory", "recovery", "recall", "locomo")
 HEAD = """# Benchmarks
 
 Written by `make bench`; every table is one script in `bench/` and one run, in which ours, the peer
@@ -29,8 +29,9 @@ held in this run.
 
 def load(path: Path) -> tuple[Table, dict[str, Any]]:
     found = json.loads(path.read_text())
-    table = Table(found["claim"], found["title"], found["notes"], [Row(**r) for r in found["rows"]])
-    return table, found
+    rows = [Row(**row) for row in found["rows"]]
+    text = found.get("text", "")
+    return Table(found["claim"], found["title"], found["notes"], rows, text), found
 
 
 def render(paths: list[Path]) -> str:
@@ -52,19 +53,24 @@ def render(paths: list[Path]) -> str:
 
 
 def run_all(scripts: list[str], directory: Path, quick: bool) -> list[Path]:
-    """Each script in a fresh process; one that fails is reported at the end, the others go on."""
+    """Each script in a fresh process; one that fails is reported at the end, the others go on. What
+    a script that has nothing to measure found earlier stays.
+    """
     results, failed = [], []
     for name in scripts:
         result = directory / "results" / f"{name}.json"
-        result.unlink(missing_ok=True)
+        new = result.with_suffix(".new")
         command = [sys.executable, "-m", f"bench.bench_{name}", "--directory", str(directory)]
-        command += ["--json", str(result), *(["--quick"] if quick else [])]
+        command += ["--json", str(new), *(["--quick"] if quick else [])]
         print(f"\n=== {name} ===", flush=True)
         start = time.monotonic()
         code = subprocess.run(command).returncode
         print(f"    {time.monotonic() - start:.0f} s", flush=True)
-        if code == 0:
+        if code == 0 and new.exists():
+            new.replace(result)
             results.append(result)
+        elif code == 0:
+            print("    nothing was measured", flush=True)
         else:
             failed.append(name)
     if failed:

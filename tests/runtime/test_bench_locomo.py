@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bench import bench_locomo
+from bench import bench_locomo, measure
 from bench.bench_locomo import CATEGORIES, DEFAULT, evidence_of, judged, run, samples, table
 from neverforget.runtime.embedder_hash import HashEmbedder
 from neverforget.runtime.embedders import made
@@ -97,7 +97,7 @@ def test_without_the_data_nothing_is_measured(
 ) -> None:
     monkeypatch.delenv(bench_locomo.VARIABLE, raising=False)
     monkeypatch.setattr("sys.argv", ["bench_locomo"])
-    bench_locomo.main()
+    measure.main(bench_locomo.measured)
     assert "skipped" in capsys.readouterr().out
 
 

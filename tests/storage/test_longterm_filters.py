@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from neverforget.storage.errors import InvalidArgument
 from neverforget.storage.longterm_results import MemoryFilter
+from neverforget.storage.memory_table import Interned
 from neverforget.storage.region_options import RegionOptions
 from tests.storage.small_longterm import LongTermBench, everything, longterm
 
@@ -180,3 +182,13 @@ def test_pages_go_through_every_window_of_the_table(
         assert b.texts(tags=("odd",)) == texts[1::2]
         page = b.region.memories(MemoryFilter(tags=("odd",)), newest=True, limit=20)
         assert [m.text for m in page.memories] == texts[1::2][-20:]
+
+
+def test_values_are_found_by_the_names_above_them() -> None:
+    held: Interned[tuple[str, ...]] = Interned((), above=lambda value: value)
+    codes = [held.code(value) for value in (("a", "b"), ("b",), ("c", "a", "a"))]
+    assert held.under("a").tolist() == [False, True, False, True]
+    assert held.under("a", "b").tolist() == [False, True, False, False]
+    assert held.under("nobody").tolist() == [False] * 4
+    held.code(("a", "d"))
+    assert np.flatnonzero(held.under("a")).tolist() == [codes[0], codes[2], 4], "also what is new"

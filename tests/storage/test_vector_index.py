@@ -26,7 +26,7 @@ from neverforget.storage.vector_index import (
     VectorSnapshot,
     build_base,
 )
-from neverforget.storage.vector_math import faiss
+from neverforget.storage.vector_math import IdBits, bits_of, faiss, ids_of
 
 FS = LocalFileSystem()
 DIMENSION = 24
@@ -478,3 +478,40 @@ def test_an_id_given_to_two_vectors_is_noticed_in_a_build() -> None:
     with pytest.raises(InvalidArgument, match="two vectors"):
         build_base(2, lambda: [([1, 2], [[1, 0], [0, 1]]), ([2], [[1, 1]])], 3)
     assert len(build_base(2, lambda: [([], [])], 0)) == 0
+
+
+@pytest.mark.parametrize("exact_max", [4, 10_000])
+def test_a_set_of_bits_is_the_set_of_its_ids(exact_max: int) -> None:
+    """Dense ids and far ones, in the base and recent, some removed since."""
+    rng = np.random.default_rng(5)
+    bounds = VectorBounds(flat_max=100, overlay_max=50, exact_max=exact_max, probes=4)
+    far = (1 << 40) + np.arange(40)
+    dense = rng.permutation(2_000)[:900]
+    ids = np.concatenate([dense, far])
+    vectors = rng.normal(size=(len(ids), 8))
+    index = VectorIndex(build_base(8, lambda: [(ids[:800], vectors[:800])], 800, bounds), bounds)
+    index.add(ids[800:], vectors[800:])
+    index.remove(rng.choice(ids, 90, replace=False))
+    view = index.snapshot()
+    for size in (0, 3, 60, 700):
+        wanted = np.sort(rng.choice(ids, size, replace=False))
+        bits = IdBits(bits_of(wanted[wanted < 2_000]), _member_test(wanted))
+        query = rng.normal(size=8)
+        by_bits = view.search(query, 20, allowed=bits, exact=True)
+        by_ids = view.search(query, 20, allowed=wanted, exact=True)
+        assert by_bits.ids.tolist() == by_ids.ids.tolist()
+        assert by_bits.scores == pytest.approx(by_ids.scores, abs=1e-6)
+        assert set(view.search(query, 20, allowed=bits).ids.tolist()) <= set(wanted.tolist())
+        assert len(view.search(query, 900, allowed=bits).ids) == len(
+            np.intersect1d(wanted, view.ids())
+        )
+
+
+def _member_test(of: Any) -> Any:
+    return lambda ids: np.isin(ids, of)
+
+
+def test_bits_and_ids_are_the_same_numbers() -> None:
+    ids = np.array([0, 7, 8, 9, 63, 64, 200])
+    assert ids_of(bits_of(ids)).tolist() == ids.tolist()
+    assert ids_of(bits_of(ids[:0])).tolist() == []
