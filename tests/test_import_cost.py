@@ -9,7 +9,10 @@ from pathlib import Path
 from neverforget.runtime.config import Config
 from tests.fakes.plain_host import PlainHost
 
-HEAVY = ("ray", "faiss", "pyarrow", "numpy", "typer", "rich", "httpx", "pytest", "asyncio")
+HEAVY = (
+    *("ray", "faiss", "pyarrow", "tantivy", "onnxruntime", "tokenizers"),
+    *("numpy", "typer", "rich", "httpx", "pytest", "asyncio"),
+)
 
 
 def run(program: str, *arguments: str) -> str:
@@ -60,7 +63,7 @@ assert threading.active_count() == 1
 
 
 def test_an_attached_client_loads_nothing_heavy(short_path: Path) -> None:
-    host = PlainHost(short_path / "store", Config(partitions=1))
+    host = PlainHost(short_path / "store", Config(partitions=1, embedder="none"))
     program = f"""
 import sys, neverforget as nf
 with nf.open(sys.argv[1], host="never") as store:
@@ -68,7 +71,15 @@ with nf.open(sys.argv[1], host="never") as store:
     chat.append("user", {{"a": 1}})
     chat.append_many([{{"role": "user", "content": "x"}}])
     list(chat), chat.tail(), chat.page(), chat.info(), store.sessions(), store.status()
-    chat.hide(0); store.audit(); chat.fork("f", at=1); store.verify()
+    chat.hide(0); chat.fork("f", at=1)
+    made = store.remember("Ada lives in Oslo", tags="geo", related_to=nf.TurnRef((), "chat", 0, 0))
+    store.remember_many([{{"text": "x", "metadata": {{"n": 1}}}}])
+    store.recall("Oslo", timeframe="today", where={{"metadata.n": {{"$lt": 5}}}})
+    store.get(made.id), store.memories(), store.history(made.id), store.relations(made.id)
+    store.revise(made.id, text="Ada lives in Paris"); store.tag(made.id, "x")
+    store.forget(made.id, confirm=nf.CONFIRMED); store.undo_forget(made.id)
+    store.forget_where(tags="x", dry_run=True); store.erase(made.id, confirm=nf.CONFIRMED)
+    store.audit(), store.deletion_report("today"), store.namespaces(), store.settle(), store.verify()
 loaded = [name for name in {HEAVY!r} if name in sys.modules]
 assert not loaded, loaded
 """
