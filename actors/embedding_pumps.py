@@ -59,7 +59,7 @@ class EmbeddingPumps:
     ) -> None:
         self._embedding = embedding
         self._embedder = embedder
-        self._name, self._health = embedder.name, embedder.health
+        self._name, self.health = embedder.name, embedder.health
         self.described: Description | None = None
         self._prepare = prepare
         self._monotonic = monotonic
@@ -70,16 +70,17 @@ class EmbeddingPumps:
         self._tries: dict[int, int] = {}  # by row
         self._later: list[tuple[float, Waiting]] = []  # taken, and not to be brought before
 
-    @property
-    def busy(self) -> bool:
-        return self._in_flight > 0
-
     def deadline(self) -> float | None:
         return min((due for due, _ in self._later), default=None)
 
     def close(self) -> None:
         """Does not wait for an embedder that hangs."""
         self._threads.close(_END_S)
+
+    def go_over(self, embedder: StoreEmbedder) -> None:
+        """The store has gone over to the embedder that is asked here already."""
+        assert embedder.name == self._name
+        self._embedder, self.health = embedder, embedder.health
 
     # ---- handing out -----------------------------------------------------------------------------
 
@@ -89,22 +90,22 @@ class EmbeddingPumps:
         if not self._embedder.known:
             self._describe()
             return
-        while self._in_flight < IN_FLIGHT_MAX and self._health.may_try():
+        while self._in_flight < IN_FLIGHT_MAX and self.health.may_try():
             batch = self._take(index)
             if not batch:
                 return
             texts = self._prepare(batch)
-            if self._health.state != "ok" or any(one.row in self._tries for one in batch):
+            if self.health.state != "ok" or any(one.row in self._tries for one in batch):
                 texts.append(HARMLESS)  # tells a bad text from an embedder that is down
             if not self._threads.submit(partial(self._run, batch, texts)):
                 return
             self._in_flight += 1
-            if self._health.state != "ok":
+            if self.health.state != "ok":
                 return  # one batch finds out whether it answers again
 
     def _describe(self) -> None:
         """First it says what it is: vectors of another model are worse than none."""
-        if self._in_flight or self.described or not self._health.may_try():
+        if self._in_flight or self.described or not self.health.may_try():
             return
         if self._threads.submit(self._ask_what_it_is):
             self._in_flight += 1
@@ -167,7 +168,7 @@ class EmbeddingPumps:
                 assert isinstance(outcome, Embedded)
                 self._apply(index, batch, outcome)
             else:
-                self._health.failed(error)
+                self.health.failed(error)
                 for one in batch:
                     index.put_back(one)
 
@@ -185,10 +186,10 @@ class EmbeddingPumps:
                 except InvalidArgument as error:
                     self._fail(index, one, error.message)
         if went or not outcome.waiting:
-            self._health.went_well()
+            self.health.went_well()
         else:
             reason = next(iter(outcome.waiting.values()))
-            self._health.failed(Unavailable(reason, outcome="not_applied"))
+            self.health.failed(Unavailable(reason, outcome="not_applied"))
 
     def _fail(self, index: LongTermIndex, one: Waiting, reason: str) -> None:
         self._tries.pop(one.row, None)

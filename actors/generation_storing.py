@@ -58,6 +58,7 @@ class Storing:
         self._changed_at: float | None = None  # since the last one was begun
         self._pause_s = PAUSE_S_MIN
         self._not_before = 0.0
+        self._wanted = False
 
     @property
     def running(self) -> bool:
@@ -65,6 +66,10 @@ class Storing:
 
     def note_change(self) -> None:
         self._changed_at = self._monotonic()
+
+    def store_now(self) -> None:
+        """The next step begins one, whatever else."""
+        self._wanted = True
 
     def step(self) -> bool:
         """Begin or finish one. True: there is a new generation, or the news that there is none."""
@@ -108,7 +113,7 @@ class Storing:
 
     def _is_due(self) -> bool:
         index, now = self._stored.index, self._monotonic()
-        if index.erased or index.text.commit_due():
+        if self._wanted or index.erased or index.text.commit_due():
             return True
         if index.vectors is not None and index.vectors.fold_due():
             return True
@@ -150,6 +155,7 @@ class Storing:
             self.note_change()  # something was erased meanwhile: it is due again
         else:
             self.error, self._pause_s = None, PAUSE_S_MIN
+            self._wanted = False
         return True
 
     def _store_now(self) -> None:

@@ -22,7 +22,7 @@ from neverforget.actors.group_commit import Mutations
 from neverforget.actors.longterm_checks import CheckedLongTerm
 from neverforget.actors.longterm_indexing import Indexing
 from neverforget.actors.longterm_life import LongTermOpening
-from neverforget.actors.longterm_messages import LongTermStatusReply, Recall
+from neverforget.actors.longterm_messages import LongTermStatusReply, Recall, Reindex
 from neverforget.actors.longterm_promises import Promises
 from neverforget.actors.longterm_searching import Recalls
 from neverforget.actors.longterm_spec import LongTermSpec
@@ -30,7 +30,7 @@ from neverforget.actors.longterm_status import index_status
 from neverforget.actors.messages import AnyReply, Settle
 from neverforget.actors.ports import Pending
 from neverforget.actors.region_owner import RegionOwner, nothing
-from neverforget.actors.store_embedder import StoreEmbedder
+from neverforget.actors.store_embedder import NONE, StoreEmbedder
 from neverforget.storage.clock import Clock, SystemClock
 from neverforget.storage.errors import InvalidArgument, NeverforgetError
 from neverforget.storage.filesystem import FileSystem, LocalFileSystem
@@ -112,6 +112,7 @@ class LongTerm(RegionOwner[LongTermRegion]):
         region = self._life.region
         if region is None or (self._indexing is not None and self._indexing.region is region):
             return
+        former = self._indexing
         self._indexing = Indexing(
             self.spec,
             self._fs,
@@ -122,6 +123,8 @@ class LongTerm(RegionOwner[LongTermRegion]):
             self._turn,
             self._tell_news,
         )
+        if former is not None and former.reindexes_to is not None:
+            self._indexing.reindex(former.reindexes_to)
         self._recalls.follow(self._indexing)
         self._indexing.start()
 
@@ -182,10 +185,23 @@ class LongTerm(RegionOwner[LongTermRegion]):
         if isinstance(request, Recall):
             self._recalls.ask(pending, request)
             return None
+        if isinstance(request, Reindex):
+            return self._reindex(request)
         read = requests.READ.get(type(request))
         if read is None:
             raise InvalidArgument(f"{type(request).__name__} is not for the long-term owner")
         return read(region, request)
+
+    def _reindex(self, request: Reindex) -> AnyReply:
+        indexing = self._indexing
+        assert indexing is not None, "the region is open"
+        if request.begin:
+            if self._life.error is not None:
+                raise self._life.error
+            if self._given is None and request.embedder != NONE:
+                raise InvalidArgument("this owner was made without any embedders")
+            indexing.reindex(request.embedder)
+        return indexing.reindex_reply(request.id)
 
     def _status(self, pending: Pending) -> LongTermStatusReply:
         region, indexing = self._life.region, self._indexing

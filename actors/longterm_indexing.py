@@ -11,44 +11,44 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from neverforget.actors.embedding import Embedding
-from neverforget.actors.embedding_pumps import EmbeddingPumps
+from neverforget.actors.embedding_pumps import Description
 from neverforget.actors.generation_storing import (
     PAUSE_S_MAX,
     PAUSE_S_MIN,
     QUICK_BYTES,
-    Storing,
     said,
 )
+from neverforget.actors.index_folders import IndexFolders, OnDisk
 from neverforget.actors.known_speakers import KnownSpeakers
+from neverforget.actors.longterm_messages import ReindexReply
 from neverforget.actors.longterm_spec import LongTermSpec
+from neverforget.actors.open_indexes import OpenIndexes
 from neverforget.actors.query_preparation import prepare_text
+from neverforget.actors.reindexing import Reindexing
 from neverforget.actors.store_embedder import StoreEmbedder
 from neverforget.storage.clock import Clock
-from neverforget.storage.errors import EmbedderMismatch, NeverforgetError, Unavailable
+from neverforget.storage.embedder_file import EmbedderFile, collect_folders, free_folder
+from neverforget.storage.errors import Conflict, EmbedderMismatch, NeverforgetError, Unavailable
 from neverforget.storage.filesystem import FileSystem
 from neverforget.storage.longterm import LongTermRegion
-from neverforget.storage.longterm_generations import Generations
 from neverforget.storage.longterm_index import LongTermIndex, Waiting
-from neverforget.storage.longterm_moment import Moment
 from neverforget.storage.results import Finding
 
-SLICE: Final = 256  # memories whose words are brought at once
 _LOOK_S: Final = 0.05
 _END_S: Final = 15.0
 
 
-class OnDisk(NamedTuple):
-    """The newest generation: its number (0: none), when it was stored here (0: before), and the
-    bytes of all derived files.
-    """
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """What recalls look into, and by which embedder its vectors are."""
 
-    generation: int
-    stored_us: int
-    bytes: int
+    index: LongTermIndex
+    embedder: str
 
 
 class Indexing:
@@ -68,25 +68,34 @@ class Indexing:
         news: Callable[[], None],
     ) -> None:
         self.region = region
-        self.index: LongTermIndex | None = None
+        self.searched: Searched | None = None
         self.embedder = embedder
         self.speakers = KnownSpeakers()
         self.on_disk = OnDisk(0, 0, 0)
         self._spec = spec
         self._fs = fs
         self._clock = clock
-        self._embedding = embedding
         self._health = embedder.health
         self._turn = turn
         self._news = news
-        self._stored: Generations | None = None
-        self._storing: Storing | None = None
-        self._pumps: EmbeddingPumps | None = None
+        self._current: OpenIndexes | None = None
+        self._reindexing: Reindexing | None = None
+        self._wanted: str | None = None  # the embedder to go over to
         self._woken = threading.Event()
         self._ending = threading.Event()
         self._error: NeverforgetError | None = None
         self._pause_s = PAUSE_S_MIN
         self._not_before = 0.0
+        self._folders = IndexFolders(
+            spec,
+            fs,
+            clock,
+            region,
+            embedding,
+            self._owner_waits,
+            self._prepared,
+            self._woken.set,
+        )
         self._thread = threading.Thread(
             target=self._run, name=f"neverforget-indexer-lt{spec.shard}", daemon=True
         )
@@ -98,45 +107,78 @@ class Indexing:
 
     def notice(self) -> None:
         """What was written is in effect for every view from now on."""
-        if self.index is not None and self.index.notice():
+        if self.index is None:
+            return
+        news = self.index.notice()
+        reindexing = self._reindexing
+        if reindexing is not None and reindexing.opened is not None:
+            reindexing.opened.index.notice()
+        if news:
             self._woken.set()
 
     def look(self) -> None:
         """Something may be due now."""
         self._woken.set()
 
+    def reindex(self, name: str) -> None:
+        """Go over to this embedder. Raises Conflict while it goes over to another one."""
+        running = self.reindexes_to
+        if running not in (None, name):
+            raise Conflict(f"the store is being reindexed by {running!r}; wait for that", seq=None)
+        if running is None:
+            self._wanted = name
+            self._woken.set()
+
+    @property
+    def reindexes_to(self) -> str | None:
+        if self._wanted is not None:
+            return self._wanted
+        running = self._reindexing
+        return running.name if running is not None and running.state == "running" else None
+
+    def reindex_reply(self, id: int) -> ReindexReply:
+        if self._wanted is not None:
+            return ReindexReply(id, "running", 0, 0, None)
+        running = self._reindexing
+        return ReindexReply(id, "idle", 0, 0, None) if running is None else running.reply(id)
+
+    @property
+    def index(self) -> LongTermIndex | None:
+        return None if self.searched is None else self.searched.index
+
     @property
     def error(self) -> NeverforgetError | None:
         """Why the indexes are not open, or could not be stored."""
-        storing = self._storing
-        return self._error or (None if storing is None else storing.error)
+        current = self._current
+        return self._error or (None if current is None else current.storing.error)
 
     @property
     def idle(self) -> bool:
         """Nothing is left to be brought or embedded. What cannot be embedded, or by nobody, is not
         waited for.
         """
-        index = self.index
-        if index is None:
+        current = self._current
+        if current is None or self.index is None or self.reindexes_to is not None:
             return False
-        view = index.view()
-        if view.lagging or view.words_upto < index.upto:
-            return False
-        return not view.waiting or self._health.state in ("none", "missing")
+        hopeless = self._health.state in ("none", "missing")
+        return current.has_all_words and (hopeless or current.has_all_vectors)
 
     def is_clean(self, end: int) -> bool:
         """No derived file holds what was erased in the log below ``end``."""
-        index = self.index
-        return index is not None and index.upto >= end and not index.erased
+        reindexing, index = self._reindexing, self.index
+        indexes = [index]
+        if reindexing is not None and reindexing.opened is not None:
+            indexes.append(reindexing.opened.index)
+        return all(each is not None and each.upto >= end and not each.erased for each in indexes)
 
     @property
     def findings(self) -> list[Finding]:
-        stored = self._stored
-        return [*self.embedder.findings, *([] if stored is None else stored.findings)]
+        current = self._current
+        return [*self.embedder.findings, *([] if current is None else current.stored.findings)]
 
     @property
     def directory(self) -> Path:
-        return Path(self._spec.directory) / self.embedder.held.folder
+        return self._folders.directory / self.embedder.held.folder
 
     def close(self) -> bool:
         """End in order; what is not stored is derived again. False: it still hangs in a disk."""
@@ -163,63 +205,49 @@ class Indexing:
     def _step(self) -> None:
         if self._clock.monotonic() < self._not_before:
             return
-        if self._stored is None:
+        if self._current is None:
             self._open()
-        index, storing, pumps = self.index, self._storing, self._pumps
-        assert index is not None and storing is not None
-        before = index.view().words_upto
-        left = index.bring(SLICE)
-        if left or index.view().words_upto != before:
-            self._changed(storing)
-        if pumps is not None:
-            if pumps.take_back(index):
-                self._changed(storing)
-            if pumps.described is not None and not storing.running:
-                self._learn(pumps)
-            pumps.hand_out(index)
-        if left:
+        current = self._current
+        assert current is not None
+        generation = current.stored.manifest.number
+        news = current.step()
+        if (described := current.described()) is not None:
+            self._learn(current, described)
+            news = True
+        if current.more:
             self._woken.set()
-        if (storing.running or not left) and storing.step():
+        if current.stored.manifest.number != generation:
             self._see_disk(self._clock.now_us())
+        news = self._step_reindexing(current) or news
+        if news:
             self._news()
-            self._woken.set()  # for what waited until it was done
-
-    def _changed(self, storing: Storing) -> None:
-        storing.note_change()
-        self._news()
 
     def _timeout(self) -> float | None:
         """How long nothing is due, unless it is woken."""
         now = self._clock.monotonic()
-        dues = [self._not_before if self._stored is None or self._not_before > now else None]
-        if self._storing is not None:
-            dues.append(self._storing.deadline())
-        if self._pumps is not None:
-            dues += [self._health.retry_at, self._pumps.deadline()]
-        known = [at for at in dues if at is not None]
-        return max(0.0, min(known) - now) if known else None
+        if self._current is None or self._not_before > now:
+            return max(0.0, self._not_before - now)
+        dues = self._current.deadlines()
+        dues += [] if self._reindexing is None else self._reindexing.deadlines()
+        return max(0.0, min(dues) - now) if dues else None
 
     def _stumble(self, error: Exception) -> None:
         """Something failed that should not: everything derived is opened anew, after a pause."""
         self._error = said(error, self.directory)
         self._not_before = self._clock.monotonic() + self._pause_s
         self._pause_s = min(2 * self._pause_s, PAUSE_S_MAX)
-        self.index = None
+        self.searched = None
         self._let_go(orderly=False)
         self._news()
 
     def _let_go(self, *, orderly: bool) -> None:
-        pumps, self._pumps = self._pumps, None
-        stored, self._stored = self._stored, None
-        storing, self._storing = self._storing, None
-        if pumps is not None:
-            pumps.close()
-        if storing is not None:
-            quick = self.on_disk.bytes <= QUICK_BYTES
-            if not storing.close(orderly=orderly and quick):
-                return
-        if stored is not None:
-            stored.close()
+        current, self._current = self._current, None
+        if self._reindexing is not None:
+            self._wanted = self._wanted or self.reindexes_to  # it begins anew
+            self._reindexing.close()
+            self._reindexing = None
+        if current is not None:
+            current.close(orderly=orderly and self.on_disk.bytes <= QUICK_BYTES)
 
     @contextmanager
     def _owner_waits(self) -> Iterator[None]:
@@ -234,83 +262,88 @@ class Indexing:
     # ---- opening ---------------------------------------------------------------------------------
 
     def _open(self) -> None:
-        embedder = self.embedder
+        embedder, directory = self.embedder, self._folders.directory
         embedder.read()
-        with self._owner_waits():
-            moment = Moment.of(self.region.state)
+        collect_folders(self._fs, directory, embedder.held.folder)
         try:
-            stored = self._generations(moment, embedder.held.model, embedder.held.dimension)
+            current = self._folders.open(embedder.held, embedder)
         except EmbedderMismatch as error:  # words are found whatever became of the vectors
             self._health.failed(error)
-            stored = self._generations(moment, None, 0)
-        self._stored = stored
-        self._storing = Storing(
-            stored, self.region, self._clock.monotonic, self._owner_waits, self._woken.set
-        )
-        if embedder.is_used:
-            assert self._embedding is not None
-            self._pumps = EmbeddingPumps(
-                self._embedding,
-                embedder,
-                self._prepared,
-                self._clock.monotonic,
-                self._woken.set,
-            )
+            without = EmbedderFile(embedder.name, None, 0, embedder.held.folder)
+            current = self._folders.open(without, embedder)
+        self._current = current
         with self._owner_waits():  # what was written meanwhile is in the first view
-            stored.index.notice()
-            self.index = stored.index
+            current.index.notice()
+            self.searched = Searched(current.index, embedder.name)
         self._error, self._pause_s = None, PAUSE_S_MIN
         self._see_disk(0)
-        if stored.manifest.watermark < moment.upto:
-            self._storing.note_change()
         self._news()
 
-    def _generations(self, moment: Moment, model: str | None, dimension: int) -> Generations:
-        return Generations.open(
-            self._fs,
-            self.directory,
-            self.region.state,
-            model=model,
-            dimension=dimension,
-            expects_vectors=self.embedder.is_used,
-            moment=moment,
-            role=self._spec.role,
-        )
-
-    def _learn(self, pumps: EmbeddingPumps) -> None:
+    def _learn(self, current: OpenIndexes, described: Description) -> None:
         """The embedder has said what it is; if that was not known, vectors begin now."""
-        described, pumps.described = pumps.described, None
-        assert described is not None and self._stored is not None
         try:
             self.embedder.check(*described)
-            if self._stored.index.vectors is None:
-                self._stored.begin_vectors(*described)
+            if current.index.vectors is None:
+                current.stored.begin_vectors(*described)
             self.embedder.learn(*described)
+            self._woken.set()
         except (EmbedderMismatch, OSError) as error:
             self._health.failed(said(error, self.directory))
-        self._news()
+
+    # ---- another embedder ------------------------------------------------------------------------
+
+    def _step_reindexing(self, current: OpenIndexes) -> bool:
+        """True: there is something to see."""
+        if self._wanted is not None:
+            self._reindexing, self._wanted = self._begin_reindexing(self._wanted), None
+        reindexing = self._reindexing
+        if reindexing is None or reindexing.state != "running":
+            return False
+        opened = reindexing.opened
+        complete = reindexing.step(self.embedder.held, current.index)
+        if opened is None and reindexing.opened is not None:
+            with self._owner_waits():
+                reindexing.opened.index.notice()
+        if complete:
+            self._go_over(reindexing, current)
+        return reindexing.changed or reindexing.state != "running"
+
+    def _begin_reindexing(self, name: str) -> Reindexing:
+        folders, embedder = self._folders, self._folders.candidate(name)
+        folder = free_folder(self._fs, folders.directory, self.embedder.held)
+        return Reindexing(
+            embedder,
+            folder,
+            folders.pumps_of(embedder),
+            lambda held: folders.open(held, embedder),
+            self._woken.set,
+        )
+
+    def _go_over(self, reindexing: Reindexing, former: OpenIndexes) -> None:
+        """Swap. The file decides which one a crash leaves."""
+        opened, held = reindexing.opened, reindexing.held
+        assert opened is not None
+        with self._owner_waits():
+            self.embedder.goes_over(held)
+            if opened.pumps is not None:
+                opened.pumps.go_over(self.embedder)
+            self.searched = Searched(opened.index, held.name)
+            self._current = opened
+            reindexing.opened = None
+        former.close(orderly=False)
+        collect_folders(self._fs, self._folders.directory, held.folder)
+        self._see_disk(self._clock.now_us())
+        reindexing.finished()
+
+    # ---- looking ---------------------------------------------------------------------------------
 
     def _see_disk(self, now_us: int) -> None:
-        assert self._stored is not None
-        number, stored_us = self._stored.manifest.number, self.on_disk.stored_us
-        if number != self.on_disk.generation:
-            stored_us = now_us
-        self.on_disk = OnDisk(number, stored_us, _bytes_below(self._fs, self.directory))
+        assert self._current is not None
+        number = self._current.stored.manifest.number
+        n_bytes = self._folders.bytes_in(self.embedder.held.folder)
+        self.on_disk = OnDisk(number, now_us, n_bytes)
 
     def _prepared(self, batch: list[Waiting]) -> list[str]:
         assert self.index is not None
         rows = self.index.view().rows
         return [prepare_text(one.text, self.speakers.of(rows, one.namespace)) for one in batch]
-
-
-def _bytes_below(fs: FileSystem, directory: Path) -> int:
-    total = 0
-    for name in fs.list_directory(directory):
-        path = directory / name
-        if fs.is_directory(path):
-            total += _bytes_below(fs, path)
-        else:
-            file = fs.open(path, read_only=True)
-            total += file.size()
-            file.close()
-    return total

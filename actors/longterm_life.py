@@ -10,6 +10,7 @@ from neverforget.actors.owner_spec import region_options
 from neverforget.actors.region_life import LOCK_WAIT_S
 from neverforget.actors.store_embedder import folder_of
 from neverforget.storage.clock import Clock
+from neverforget.storage.directory_lock import Role
 from neverforget.storage.filesystem import FileSystem
 from neverforget.storage.longterm import LongTermRegion
 from neverforget.storage.spare import Submit
@@ -29,7 +30,8 @@ class LongTermOpening:
         leave: Callable[[LongTermRegion], None],
     ) -> None:
         self.name, self.label = "the long-term store", f"lt{spec.shard}"
-        self.directory, self.role = spec.directory, spec.role
+        self.directory = spec.directory
+        self.role: Role = spec.role
         self._spec = spec
         self._fs = fs
         self._clock = clock

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from neverforget.actors.embedding import Embedding
 from neverforget.actors.fusion import VECTOR, FusionConfig
-from neverforget.actors.longterm_indexing import Indexing
+from neverforget.actors.longterm_indexing import Indexing, Searched
 from neverforget.actors.longterm_messages import Recall, RecallReply, packed, unpacked
 from neverforget.actors.messages import AnyReply
 from neverforget.actors.ports import Pending, failure, internal_error
@@ -32,7 +32,6 @@ from neverforget.storage.errors import (
     Overloaded,
     Unavailable,
 )
-from neverforget.storage.longterm_index import LongTermIndex
 from neverforget.storage.longterm_results import MemoryFilter
 from neverforget.storage.longterm_view import LongTermView
 
@@ -53,6 +52,7 @@ class _Asked:
     due: float
     by_vector: bool
     vector: Any = None
+    vector_of: str = ""  # the embedder that made it
 
     @property
     def has_vector(self) -> bool:
@@ -76,7 +76,7 @@ class Recalls:
         self._reply_bytes_max = reply_bytes_max
         self._monotonic = monotonic
         self._wake = wake
-        self._vectors = None if embedding is None else QueryVectors(embedding, embedder)
+        self._vectors = None if embedding is None else QueryVectors(embedding, embedder.health)
         self._threads = WorkerThreads("neverforget-search", SEARCH_THREADS)
         self._indexing: Indexing | None = None
         self._parked: list[_Asked] = []
@@ -189,17 +189,17 @@ class Recalls:
     def _search(self, asked: _Asked) -> None:
         with self._idle:
             indexing = self._indexing
-            index = None if indexing is None else indexing.index
-            if index is None:
+            searched = None if indexing is None else indexing.searched
+            if searched is None:
                 self._back.append(asked)
             else:
                 self._running += 1
-        if indexing is None or index is None:
+        if indexing is None or searched is None:
             self._wake()
             return
         reply: AnyReply | None
         try:
-            reply = self._answer(asked, indexing, index)
+            reply = self._answer(asked, indexing, searched)
         except NeverforgetError as error:
             reply = failure(asked.request.id, error)
         except Exception as error:
@@ -212,14 +212,18 @@ class Recalls:
         if reply is not None:
             asked.pending.reply(reply)
 
-    def _answer(self, asked: _Asked, indexing: Indexing, index: LongTermIndex) -> AnyReply | None:
+    def _answer(self, asked: _Asked, indexing: Indexing, searched: Searched) -> AnyReply | None:
         """None: its query is being embedded, and it comes again."""
         if not asked.pending.alive:
             return None
-        request, view = asked.request, index.view()
+        request, index = asked.request, searched.index
+        view = index.view()
         speakers = indexing.speakers.of(view.rows, tuple(asked.wanted.namespace))
         query = prepare_query(asked.query, speakers)
+        if asked.has_vector and asked.vector_of != searched.embedder:
+            asked.vector = None  # the store has gone over to another embedder since
         if asked.by_vector and asked.vector is None:
+            asked.vector_of = searched.embedder
             asked.vector = self._vector(asked, query.meaning, view)
             if asked.vector is None:
                 return None
@@ -236,7 +240,7 @@ class Recalls:
         assert self._vectors is not None
         if view.vectors is None or not self._embedder.known:
             return self._health.error or _not_reached()
-        kept = self._vectors.kept(text)
+        kept = self._vectors.kept(asked.vector_of, text)
         if kept is not None:
             return kept
         if asked.request.strategy != "vector" and not self._health.may_try():
@@ -250,7 +254,7 @@ class Recalls:
 
         with self._idle:
             self._embedding.add(asked)
-        self._vectors.ask(text, asked.due, self._monotonic, then)
+        self._vectors.ask(asked.vector_of, text, asked.due, self._monotonic, then)
         return None
 
     def _why_incomplete(self, asked: _Asked, view: LongTermView, upto: int) -> str | None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from neverforget.actors.owner_spec import PartitionSpec, region_options
 from neverforget.actors.region_life import LOCK_WAIT_S
 from neverforget.storage.clock import Clock
+from neverforget.storage.directory_lock import Role
 from neverforget.storage.filesystem import FileSystem
 from neverforget.storage.region import Region
 from neverforget.storage.spare import Submit
@@ -17,7 +18,8 @@ class PartitionOpening:
 
     def __init__(self, spec: PartitionSpec, fs: FileSystem, clock: Clock, lock: bool) -> None:
         self.name, self.label = f"partition {spec.partition}", f"p{spec.partition}"
-        self.directory, self.role = spec.directory, spec.role
+        self.directory = spec.directory
+        self.role: Role = spec.role
         self._spec = spec
         self._fs = fs
         self._clock = clock

@@ -14,9 +14,9 @@ from typing import Any, Final
 import numpy as np
 
 from neverforget.actors.embedder_checked import Embedded
+from neverforget.actors.embedder_health import EmbedderHealth
 from neverforget.actors.embedding import Embedding
 from neverforget.actors.ports import internal_error
-from neverforget.actors.store_embedder import StoreEmbedder
 from neverforget.actors.worker_threads import WorkerThreads
 from neverforget.storage.errors import InvalidArgument, NeverforgetError, Unavailable
 
@@ -29,16 +29,16 @@ Outcome = Any  # a vector, or the NeverforgetError that stands for it
 
 
 class QueryVectors:
-    def __init__(self, embedding: Embedding, embedder: StoreEmbedder) -> None:
+    def __init__(self, embedding: Embedding, health: EmbedderHealth) -> None:
         self._embedding = embedding
-        self._embedder = embedder
-        self._health = embedder.health
+        self._health = health
         self._threads = WorkerThreads("neverforget-query", THREADS_MAX)
         self._kept: OrderedDict[tuple[str, str], Any] = OrderedDict()
         self._lock = threading.Lock()
 
-    def kept(self, text: str) -> Any | None:
-        key = (self._embedder.name, text)
+    def kept(self, name: str, text: str) -> Any | None:
+        """The vector of this text by this embedder, if it was asked for lately."""
+        key = (name, text)
         with self._lock:
             vector = self._kept.get(key)
             if vector is not None:
@@ -46,22 +46,26 @@ class QueryVectors:
             return vector
 
     def ask(
-        self, text: str, due: float, monotonic: Callable[[], float], then: Callable[[Outcome], None]
+        self,
+        name: str,
+        text: str,
+        due: float,
+        monotonic: Callable[[], float],
+        then: Callable[[Outcome], None],
     ) -> None:
         """``then`` is called once, on another thread."""
-        if not self._threads.submit(lambda: then(self._ask(text, due - monotonic()))):
+        if not self._threads.submit(lambda: then(self._ask(name, text, due - monotonic()))):
             then(Unavailable("the owner has ended; ask again", outcome="not_applied"))
 
     def close(self) -> None:
         self._threads.close(0.5)
 
-    def _ask(self, text: str, left_s: float) -> Outcome:
-        vector = self.kept(text)
+    def _ask(self, name: str, text: str, left_s: float) -> Outcome:
+        vector = self.kept(name, text)
         if vector is not None:
             return vector
         if left_s <= 0 and self._health.state != "ok":
             return self._health.error
-        name = self._embedder.name
         try:
             answer = self._embedding.embed(
                 name, [text], urgent=True, deadline_s=max(left_s, GRACE_S)

@@ -49,9 +49,10 @@ class Hits:
     def found(self, view: LongTermView, bytes_max: int) -> tuple[list[FoundMemory], bool]:
         """Best first, and whether the bound left some out; never empty because of it."""
         bad: set[int] = set()
+        found: list[FoundMemory] = []
         for _ in range(_TIMES_MAX):
             results = self._results(view, bad)
-            found: list[FoundMemory] = []
+            found = []
             size, vanished = 0, False
             for result in results:
                 try:

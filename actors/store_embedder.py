@@ -36,9 +36,12 @@ class StoreEmbedder:
         name: str,
         *,
         there: bool,
+        stores: bool = True,
         monotonic: Callable[[], float],
     ) -> None:
-        """``name``: of the store's settings. ``there``: whether anybody embeds at all."""
+        """``name``: of the store's settings. ``there``: whether anybody embeds at all. ``stores``
+        False: one that the store may go over to; the file is not its own yet.
+        """
         self.held = EmbedderFile(name)
         self.health = EmbedderHealth(monotonic)
         self.known = False
@@ -46,6 +49,7 @@ class StoreEmbedder:
         self._fs = fs
         self._directory = directory
         self._there = there
+        self._stores = stores
         if not self.is_used:
             self.health.there_is_none()
 
@@ -91,10 +95,14 @@ class StoreEmbedder:
 
     def goes_over(self, to: EmbedderFile) -> None:
         """The store has another embedder from now on; durable when it returns."""
-        write_embedder(self._fs, self._directory, to)
+        if self._stores:
+            write_embedder(self._fs, self._directory, to)
         self.held = to
         self.known = True
-        self.health.went_well()
+        if self.is_used:
+            self.health.went_well()
+        else:
+            self.health.there_is_none()
 
 
 def folder_of(fs: FileSystem, directory: Path) -> str:

@@ -27,6 +27,7 @@ from neverforget.actors.messages import (
     Status,
 )
 from neverforget.runtime.embedder_hash import HashEmbedder
+from neverforget.storage.errors import InvalidArgument
 from neverforget.storage.filesystem import FileSystem, LocalFileSystem
 from neverforget.storage.longterm import LongTermRegion
 from neverforget.storage.longterm_results import (
@@ -64,7 +65,16 @@ def spec(directory: Path, **changes: Any) -> LongTermSpec:
 
 
 def embedding_of(embedder: Any, *, deadline_s: float = 60.0) -> LocalEmbedding:
-    return LocalEmbedding(lambda name: CheckedEmbedder(embedder, deadline_s=deadline_s))
+    """``embedder``: one for every name, or a dict of them by name."""
+
+    def make(name: str) -> CheckedEmbedder:
+        if not isinstance(embedder, dict):
+            return CheckedEmbedder(embedder, deadline_s=deadline_s)
+        if name not in embedder:
+            raise InvalidArgument(f"there is no embedder {name!r}")
+        return CheckedEmbedder(embedder[name], deadline_s=deadline_s)
+
+    return LocalEmbedding(make)
 
 
 @dataclass(eq=False)
