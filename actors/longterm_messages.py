@@ -309,13 +309,16 @@ class FoundChunk(msgspec.Struct, array_like=True):
 
 
 class FoundMemory(msgspec.Struct, array_like=True):
-    """``sources``: leg -> 1-based rank. ``arithmetic``: how the score came about, when asked."""
+    """``sources``: leg -> 1-based rank. ``arithmetic``: how the score came about, when asked.
+    ``duplicates``: ids of others in its namespace that say the same.
+    """
 
     memory: MemoryView
     score: float
     sources: dict[str, int]
     chunk: FoundChunk | None
     arithmetic: dict[str, Any] | None
+    duplicates: list[str] = []
 
 
 class RecallReply(Reply, tag=136):

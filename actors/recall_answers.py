@@ -1,12 +1,14 @@
 """The hits of one recall: what a search found, with what each memory says.
 
 Bodies are read through the view. One that cannot be read, because it was erased a moment ago or the
-disk has damaged it, is left out and the next best stands in its place.
+disk has damaged it, is left out and the next best stands in its place. Memories of one namespace
+that say the same, word for word, are one hit: the best of them, with the ids of the others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from neverforget.actors.fusion import Fused, FusionConfig
@@ -20,11 +22,23 @@ from neverforget.storage.longterm_results import (
     STATUS_NAMES,
     MemoryFilter,
     MemoryView,
+    Namespace,
     Status,
 )
 from neverforget.storage.longterm_view import LongTermView
 
-_TIMES_MAX: Final = 4  # that a search is repeated because of bodies that cannot be read
+_EXTRA: Final = 8  # hits that are looked at beyond what is asked for, for duplicates among them
+_WIDER: Final = 4  # times more, when duplicates left too few
+_WINDOW_MAX: Final = 2_000  # beyond what is asked for, at most
+
+
+@dataclass
+class _Group:
+    """Memories of one text: the best hit, and the ids of the others."""
+
+    result: Result
+    memory: MemoryView
+    duplicates: list[str] = field(default_factory=list)
 
 
 class Hits:
@@ -48,57 +62,73 @@ class Hits:
 
     def found(self, view: LongTermView, bytes_max: int) -> tuple[list[FoundMemory], bool]:
         """Best first, and whether the bound left some out; never empty because of it."""
-        bad: set[int] = set()
-        found: list[FoundMemory] = []
-        for _ in range(_TIMES_MAX):
-            results = self._results(view, bad)
-            found = []
-            size, vanished = 0, False
-            for result in results:
-                try:
-                    hit = self._hit(view, result)
-                except Corrupt:
-                    bad.add(result.row)
-                    vanished = True
-                    continue
-                size += bytes_of(hit.memory) + (0 if hit.chunk is None else 4 * len(hit.chunk.text))
-                if found and size > bytes_max:
-                    return found, True
-                found.append(hit)
-            if not vanished:
-                return found, False
-            view = self._fresh()
-        return found, False
-
-    def _results(self, view: LongTermView, bad: set[int]) -> list[Result]:
         request = self._request
         if not request.limit:
-            return []
-        upto = request.offset + request.limit
-        results = search(
-            view,
-            self._query,
-            self._vector,
-            self._wanted,
-            strategy=request.strategy,
-            fusion=request.fusion,
-            limit=upto + len(bad),
-            config=self._config,
-        )
-        return [result for result in results if result.row not in bad][request.offset : upto]
+            return [], False
+        found: list[FoundMemory] = []
+        size = 0
+        for group in self._groups(view)[request.offset : request.offset + request.limit]:
+            try:
+                hit = self._hit(view, group)
+            except Corrupt:  # its chunk: the memory itself was read
+                continue
+            size += bytes_of(hit.memory) + (0 if hit.chunk is None else 4 * len(hit.chunk.text))
+            if found and size > bytes_max:
+                return found, True
+            found.append(hit)
+        return found, False
 
-    def _hit(self, view: LongTermView, result: Result) -> FoundMemory:
-        chunk = None
+    def _groups(self, view: LongTermView) -> list[_Group]:
+        """As many as are asked for, where there are so many: of equal texts, and of texts that
+        cannot be read, others stand in the place.
+        """
+        wanted = self._request.offset + self._request.limit
+        window = wanted + _EXTRA
+        while True:
+            results = search(
+                view,
+                self._query,
+                self._vector,
+                self._wanted,
+                strategy=self._request.strategy,
+                fusion=self._request.fusion,
+                limit=window,
+                config=self._config,
+            )
+            groups = self._grouped(view, results)
+            enough = len(groups) >= wanted or len(results) < window
+            if enough or window >= wanted + _WINDOW_MAX:
+                return groups
+            window *= _WIDER
+            view = self._fresh()
+
+    def _grouped(self, view: LongTermView, results: Sequence[Result]) -> list[_Group]:
+        groups: dict[tuple[Namespace, str], _Group] = {}
+        for result in results:
+            try:
+                memory = _memory(view, result.row)
+            except Corrupt:
+                continue
+            group = groups.get((memory.namespace, memory.text))
+            if group is None:
+                groups[memory.namespace, memory.text] = _Group(result, memory)
+            else:
+                group.duplicates.append(memory.id)
+        return list(groups.values())
+
+    def _hit(self, view: LongTermView, group: _Group) -> FoundMemory:
+        chunk, result = None, group.result
         if result.part != result.row:
             part = _memory(view, result.part)
             chunk = FoundChunk(part.id, part.span, part.text)
         fused = result.fused
         return FoundMemory(
-            memory=_memory(view, result.row),
+            memory=group.memory,
             score=fused.score,
             sources=fused.sources,
             chunk=chunk,
             arithmetic=_arithmetic(fused) if self._request.explain else None,
+            duplicates=group.duplicates,
         )
 
 

@@ -23,9 +23,13 @@ from neverforget.actors.messages import (
     VerifyReply,
 )
 from neverforget.actors.messages import Backup as BackupRequest
+from neverforget.storage.control import Body
+from neverforget.storage.errors import Corrupt
 from neverforget.storage.filesystem import LocalFileSystem
 from neverforget.storage.longterm import LongTermRegion
+from neverforget.storage.longterm_bodies import BodySource
 from neverforget.storage.longterm_results import MemoryFilter, MemoryView
+from neverforget.storage.record import Header
 from neverforget.storage.results import AuditView
 from tests.actors.conftest import Owning
 from tests.actors.longterm_owners import STORE_ID, OwnedLongTerm, hits, own, views
@@ -317,3 +321,47 @@ def test_what_was_remembered_is_found_by_the_next_owner(owning: Owning, how: str
         assert again.found("kept", strategy=strategy) == ["kept for ever"]
     if how == "left":
         owned.owner.close()
+
+
+def test_equal_texts_of_a_namespace_are_one_hit(longterm: OwnedLongTerm) -> None:
+    """Both are kept: they are grouped where they are found, and others move up."""
+    ids = longterm.remember(*["green tea"] * 12, namespace=("a",))
+    longterm.remember("green tea", namespace=("b",))
+    longterm.remember("black tea", namespace=("a",))
+    for strategy in ("vector", "text", "hybrid"):
+        found = hits(longterm.recall("green tea", strategy=strategy, limit=3))
+        groups = [(hit.memory.text, hit.memory.namespace, len(hit.duplicates)) for hit in found]
+        assert sorted(groups[:2]) == [("green tea", ("a",), 11), ("green tea", ("b",), 0)]
+        assert groups[2] == ("black tea", ("a",), 0)
+        first = next(hit for hit in found if hit.duplicates)
+        assert sorted([first.memory.id, *first.duplicates]) == sorted(ids)
+        second = hits(longterm.recall("green tea", strategy=strategy, limit=2, offset=1))
+        assert [hit.memory.id for hit in second] == [hit.memory.id for hit in found[1:]]
+
+
+def test_a_hit_that_cannot_be_read_is_replaced_by_the_next(longterm: OwnedLongTerm) -> None:
+    texts = [f"number {n} of the teas" for n in range(30)]
+    longterm.remember(*texts)
+    longterm.settle()
+    indexing = longterm.owner.indexing
+    assert indexing is not None and indexing.index is not None
+    view = indexing.index.view()
+    bodies = Unreadable(view.bodies, set(view.rows.column("position")[:15].tolist()))
+    indexing.region.state.bodies = bodies
+    longterm.remember("another")  # a new view
+    found = longterm.found("teas", strategy="text", limit=10)
+    assert len(found) == 10
+    assert not set(found).intersection(texts[:15])
+
+
+class Unreadable:
+    """Bodies, some of which cannot be read."""
+
+    def __init__(self, inner: BodySource, bad: set[int]) -> None:
+        self._inner = inner
+        self._bad = bad
+
+    def read(self, position: int) -> tuple[Header, Body]:
+        if position in self._bad:
+            raise Corrupt("it was erased a moment ago")
+        return self._inner.read(position)
