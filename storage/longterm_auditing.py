@@ -242,8 +242,6 @@ class LongTermAuditor:
     def _seen(self, entry: _Entry, scope: Namespace) -> AuditView | None:
         if not scope:
             return self._view(entry)
-        if entry.header.kind == Kind.REFUSED:
-            return self._view(entry) if self._refused_within(entry.body, scope) else None
         if lies_within(entry.get(MemoryField.PLACES), entry.body.get(F[ControlField.SALT]), scope):
             return self._without_others(self._view(entry), scope)
         inside = self._count_within(entry.get(MemoryField.IDS), scope)
@@ -251,15 +249,6 @@ class LongTermAuditor:
             return None
         view = self._view(entry)
         return msgspec.structs.replace(view, target={}, details={"count": inside})
-
-    def _refused_within(self, body: Body, scope: Namespace) -> bool:
-        target = _refused_target(body)
-        said = target.get("filter")
-        if isinstance(said, dict):
-            place = said.get("namespace")
-            return isinstance(place, list) and within(tuple(place), scope)
-        ids = [target.get("id"), *(target.get("ids") or ())]
-        return any(self.is_within(each, scope) for each in ids if each is not None)
 
     def is_within(self, memory_id: object, scope: Namespace) -> bool:
         """Whether a memory is known to be at or below ``scope``."""

@@ -28,13 +28,14 @@ from neverforget.storage.longterm_fields import (
     Id,
     M,
     MemoryField,
+    any_id,
     id_text,
     pack_ids,
     unpack_ids,
 )
 from neverforget.storage.longterm_filters import is_empty
 from neverforget.storage.longterm_reads import LongTermReads
-from neverforget.storage.longterm_results import Forgotten, MemoryFilter, Status
+from neverforget.storage.longterm_results import Forgotten, MemoryFilter, Namespace, Status
 from neverforget.storage.longterm_staging import Planned, Request, Staged, Staging, request_digest
 from neverforget.storage.longterm_state import LongTermState
 from neverforget.storage.memory_table import Array
@@ -92,8 +93,24 @@ class Forgetter:
 
     def refuse(self, operation: str, target: dict[str, Any], by: str, reason: str | None) -> int:
         """Stage the entry of a refusal. The position that must be durable."""
-        body = control.refused_body(operation, target, by, reason)
+        salt = self._random_bytes(SALT_BYTES)
+        body = control.refused_body(operation, target, by, reason) | {
+            F[ControlField.SALT]: salt,
+            M[MemoryField.PLACES]: places_of(self._place_of(target), salt),
+        }
         return self._staging.stage([Planned(Kind.REFUSED, NO_ID, body)], (0, 0), b"").end
+
+    def _place_of(self, target: dict[str, Any]) -> Namespace:
+        """Where it is what was not deleted: memories, or what a filter asks for."""
+        said = target.get("filter")
+        if isinstance(said, dict):
+            place = said.get("namespace")
+            return tuple(place) if isinstance(place, list) else ()
+        named = target["ids"] if isinstance(target.get("ids"), list) else [target.get("id")]
+        table = self._state.table
+        ids = [wanted for each in named if (wanted := any_id(each)) is not None]
+        codes = table.column("namespace")[table.find_many(ids)]
+        return shared(table.namespaces.values[code] for code in codes.tolist())
 
     # ---- one memory ------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """Which of many texts stand in another one, as whole words: found without trying each of them.
 
-A text is looked up by its first characters, so what it costs depends on the text that is searched
-and hardly on how many are looked for.
+A text is looked up by its first characters, and among those that begin alike as a whole: what it
+costs depends on the text that is searched, and hardly on how many are looked for.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Quotes:
     def __init__(self, texts: Iterable[str] = ()) -> None:
         self._texts: dict[int, str] = {}
         self._owners: dict[str, int] = {}  # how many
-        self._by_lead: dict[str, list[str]] = {}
+        self._by_lead: dict[str, dict[int, set[str]]] = {}  # lead -> length -> texts
         self._leads: dict[int, int] = {}  # length of a lead -> how many leads have it
         for number, text in enumerate(texts):
             self.add(number, text)
@@ -40,11 +40,10 @@ class Quotes:
         if self._owners[text] > 1:
             return
         lead = text[:_LEAD]
-        beside = self._by_lead.setdefault(lead, [])
-        if not beside:
+        if lead not in self._by_lead:
+            self._by_lead[lead] = {}
             self._leads[len(lead)] = self._leads.get(len(lead), 0) + 1
-        beside.append(text)
-        beside.sort(key=len, reverse=True)  # the longest one that fits is meant
+        self._by_lead[lead].setdefault(len(text), set()).add(text)
 
     def discard(self, owner: int) -> bool:
         text = self._texts.pop(owner, None)
@@ -53,14 +52,20 @@ class Quotes:
         self._owners[text] -= 1
         if not self._owners[text]:
             del self._owners[text]
-            lead = text[:_LEAD]
-            self._by_lead[lead].remove(text)
-            if not self._by_lead[lead]:
-                del self._by_lead[lead]
-                self._leads[len(lead)] -= 1
-                if not self._leads[len(lead)]:
-                    del self._leads[len(lead)]
+            self._drop(text)
         return True
+
+    def _drop(self, text: str) -> None:
+        lead = text[:_LEAD]
+        beside = self._by_lead[lead]
+        beside[len(text)].remove(text)
+        if not beside[len(text)]:
+            del beside[len(text)]
+        if not beside:
+            del self._by_lead[lead]
+            self._leads[len(lead)] -= 1
+            if not self._leads[len(lead)]:
+                del self._leads[len(lead)]
 
     def text_of(self, owner: int) -> str | None:
         return self._texts.get(owner)
@@ -92,9 +97,13 @@ class Quotes:
 
     def _found_at(self, text: str, at: int, lengths: list[int]) -> int:
         for length in lengths:
-            for each in self._by_lead.get(text[at : at + length], ()):
-                if text.startswith(each, at) and is_whole(text, at, at + len(each)):
-                    return at + len(each)
+            beside = self._by_lead.get(text[at : at + length])
+            if beside is None:
+                continue
+            # The longest one that fits is meant.
+            for stop in sorted((at + each for each in beside), reverse=True):
+                if text[at:stop] in beside[stop - at] and is_whole(text, at, stop):
+                    return stop
         return 0
 
 

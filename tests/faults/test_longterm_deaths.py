@@ -89,6 +89,7 @@ def copied(template: Path, name: str) -> Path:
     return target
 
 
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_a_killed_deletion_is_complete_or_not_begun(
     forgetter: Forgetter, shim: Shim, template: Path, operation: str, long_run: bool

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -182,3 +183,71 @@ def test_copies_that_recovery_set_aside_are_erased_too(b: LongTermBench) -> None
     b.erase(told.id)
     assert CANARY.encode() not in b.every_byte()
     assert b"torn" not in b.every_byte()
+
+
+def test_what_the_audit_was_told_of_it_is_erased_and_the_entries_stay(b: LongTermBench) -> None:
+    told = b.remember(f"{CANARY} said", key="a-key", metadata={"mail": f"{CANARY}@x.org"})
+    other = b.remember("other", tags=("kept",))
+    b.forget_where(where={"metadata.mail": f"{CANARY}@x.org"})
+    b.undo(told.id)
+    b.archive(told.id, reason=f"it is about {CANARY}@x.org.")
+    b.archive(other.id, reason="not about him")
+    b.unarchive(other.id)
+    b.forget_where(tags=("kept",))
+    b.region.refuse("forget", {"filter": {"where": {"metadata.key": "a-key"}}}, "mallory", None)
+    b.commit()
+    b.erase(told.id, reason="he asked")
+    for _ in range(2):
+        assert CANARY.encode() not in b.every_byte()
+        assert b"a-key" not in b.every_byte()
+        said = [(e.operation, e.reason, e.target.get("filter")) for e in b.audit()]
+        assert said == [
+            ("forget", None, None), ("undo-forget", None, None), ("archive", None, None),
+            ("archive", "not about him", None), ("unarchive", None, None),
+            ("forget", None, {"tags": ["kept"]}), ("forget-refused", None, None),
+            ("erase", "he asked", None),
+        ]  # fmt: skip
+        assert [e.operation for e in b.audit(target=told.id)] == [
+            "forget", "undo-forget", "archive", "erase",
+        ]  # fmt: skip
+        assert b.findings() == []
+        assert b.region.status().findings == []
+        b.reopen(seal=True)
+
+
+def test_a_common_word_is_cut_out_of_nobody_else(b: LongTermBench) -> None:
+    told = b.remember("Yes")
+    near = b.remember("near", context="Yesterday. Yes. And more")
+    far = b.remember("far", context="Yesterday")
+    assert b.erase(told.id).revised == [near.id]
+    assert b.region.get(near.id).context == "Yesterday.  . And more"
+    assert b.region.get(far.id).version == 1
+
+
+def test_older_versions_of_a_neighbour_lose_the_text_too(b: LongTermBench) -> None:
+    """The current context no longer has it, an older version still did."""
+    told = b.remember(f"{CANARY} said")
+    near = b.remember("near", context=f"{CANARY} said")
+    b.revise(near.id, context="something else")
+    assert b.erase(told.id).revised == [near.id]
+    assert CANARY.encode() not in b.every_byte()
+    assert b.region.get(near.id).context == "something else"
+
+
+def test_a_dry_run_says_what_would_go_with_it(b: LongTermBench) -> None:
+    inside = b.remember("inside", namespace=("n",))
+    outside, both = b.remember("only from it"), b.remember("from it and more")
+    for memory in (outside, both):
+        b.relate(memory.id, inside.id, "derived-from")
+    b.relate(both.id, TURNS, "derived-from")
+    tried = b.region.erase_where(("n",), dry_run=True, **b.asked())
+    done = b.region.erase_where(("n",), **b.asked())
+    assert (tried.memories, set(tried.ids), tried.flagged) == (2, set(done.ids), done.flagged)
+
+
+def test_a_long_chain_of_memories_made_from_each_other_goes_at_once(b: LongTermBench) -> None:
+    chain = b.remember_many(*(b.new(f"m{n}") for n in range(200))).memories
+    for before, after in pairwise(chain):
+        b.region.relate(after.id, before.id, "derived-from", by="t", request=b.next_request())
+    b.commit()
+    assert b.erase(chain[0].id).memories == 200

@@ -317,3 +317,60 @@ def test_a_backup_opens_as_the_region(b: LongTermBench, tmp_path: Path) -> None:
     copy.close()
     status = b.region.status()
     assert (status.memories, status.forgotten, status.findings) == (1, 1, [])
+
+
+def test_the_key_of_a_forgotten_memory_is_free_and_stays_with_whoever_took_it(
+    b: LongTermBench,
+) -> None:
+    first = b.remember("first", key="k")
+    b.forget(first.id)
+    second = b.remember("second", key="k", on_conflict="revise")
+    assert (second.id != first.id, second.version) == (True, 1), "a forgotten one is not revised"
+    for _ in range(2):
+        assert b.region.by_key((), "k").id == second.id
+        with pytest.raises(Conflict, match=second.id):
+            b.undo(first.id)
+        b.reopen(seal=True)
+    b.forget(second.id)
+    b.undo(first.id)
+    assert b.region.by_key((), "k").id == first.id
+    with pytest.raises(Conflict):
+        b.undo(second.id)
+    assert b.remember("first", key="k").id == first.id
+    b.forget(first.id)
+    assert b.remember("first", key="k").id != first.id, "equal content, but the key was free"
+
+
+def test_a_purged_text_does_not_come_back_through_its_neighbours(b: LongTermBench) -> None:
+    """While it was forgotten it was held back from search; purged, nobody held it back any more."""
+    told = b.remember("the vault is open")
+    near = b.remember("near", context="a. the vault is open! b.", key="k")
+    b.forget(told.id)
+    answer = b.purge(2**62)
+    assert (answer.count, answer.ids) == (1, [told.id])
+    for _ in range(2):
+        now = b.region.by_key((), "k")
+        assert (now.id, now.context, now.version) == (near.id, "a.  ! b.", 2)
+        assert b"vault" not in b.every_byte()
+        assert b.audit(operation="purge")[0].details["revised"] == [near.id]
+        assert b.findings() == []
+        b.reopen(seal=True)
+
+
+def test_what_is_too_much_for_one_record_is_refused_before_anything_happens(tmp_path: Path) -> None:
+    options = RegionOptions(
+        segment_bytes=1 << 16, first_segment_bytes=1 << 13, batch_bytes_max=1 << 12
+    )
+    with longterm(tmp_path / "lt", options=options) as b:
+        for _ in range(30):
+            b.remember_many(*(b.new(f"m{b.drawn}", tags=("t",)) for _ in range(10)))
+        tail = b.region.state.log.tail
+        for call in (
+            lambda: b.forget_where(tags=("t",)),
+            lambda: b.erase(*(memory_id(n) for n in range(1, 301))),
+        ):
+            with pytest.raises(InvalidArgument, match="300 memories"):
+                call()
+        assert b.region.state.log.tail == tail
+        assert (b.region.count(MemoryFilter(tags=("t",))), b.audit()) == (300, [])
+        assert b.forget_where(older_than=b.region.get(memory_id(100)).created_at).count > 50
