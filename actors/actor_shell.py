@@ -19,6 +19,7 @@ from typing import Any, Protocol
 import msgspec
 
 from neverforget.actors.connection import Bounds
+from neverforget.actors.descriptor_limit import raise_descriptor_limit
 from neverforget.actors.messages import AnyReply, AnyRequest, encoder, request_decoder
 from neverforget.actors.owner_spec import OwnerSpec
 from neverforget.actors.ports import Service, failure
@@ -88,6 +89,7 @@ class ActorShell:
         self._fault: str | None = None
         self._calls = 0
         try:
+            raise_descriptor_limit()
             if spec.host is not None:
                 when_ended(spec.host, lambda: os._exit(1))
             self._owner = make()

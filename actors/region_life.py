@@ -6,6 +6,7 @@
         +--cannot be written--> readonly (tried again)      what is wrong with the disk may pass;
         |                                                   it serves until the next one stands
         +--not what it should be--> quarantined             only a person can put that right
+        +--no right even to read--> quarantined
 
 A serving region whose directory was deleted, renamed or replaced is quarantined as well: what it
 wrote from then on would be found by nobody. It is looked at about once a second, through the lock.
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -319,6 +321,13 @@ class RegionLife(Generic[R]):
             case OutOfSpace():
                 self.state = "readonly"
                 self.error = OutOfSpace(f"{name} is read-only: {error}")
+            case PermissionError():  # nothing has failed, and no client need wait for it to pass
+                self.state = "readonly" if outcome.region is not None else "quarantined"
+                retry = outcome.region is not None
+                self.error = Unavailable(
+                    f"{name} is {self.state}: {error}; let user {os.geteuid()} read and write "
+                    "there, then open the store again"
+                )
             case OSError():
                 self.state = "readonly"
                 self.error = Poisoned(f"{name} is read-only: {error}; it tries again")

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from neverforget.actors.descriptor_limit import raise_descriptor_limit
 from neverforget.actors.owner_spec import OwnerSpec
 from neverforget.actors.server import SocketServer
 from neverforget.runtime import embedders
@@ -259,6 +260,7 @@ def serve(
     For the main thread of a process of its own. Raises what ``Host.start`` raises; whoever started
     this process to attach to it (``opening.py``) is told the same.
     """
+    raise_descriptor_limit()  # every client keeps a connection to the host
     report = StartReport.from_environment()
     end = _End()
     try:

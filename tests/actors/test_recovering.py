@@ -134,6 +134,23 @@ def test_a_read_only_region_is_read_until_the_next_one_stands(
     DirectoryLock.acquire(tmp_path / "p0", role="application").release()
 
 
+def test_a_region_that_may_be_read_and_not_written_says_whose_rights_are_missing(
+    sick: tuple[Owned, SickFileSystem],
+) -> None:
+    owned, fs = sick
+    owned.partition.close()
+    fs.sick = PermissionError(errno.EACCES, "Permission denied")
+    owned.partition.open()
+    assert owned.partition.state == "readonly"
+    read, refused = owned.ask(get(2), append(3))
+    assert texts(read) == ["durable"]
+    assert refused.code == "unavailable"
+    fs.sick = None
+    owned.clock.now += 1
+    owned.partition.tick()
+    owned.until("serving")
+
+
 def test_a_read_only_region_outlives_tries_that_fail(sick: tuple[Owned, SickFileSystem]) -> None:
     owned, fs = sick
     for error in (OSError(errno.EIO, "still"), MemoryError("for a moment")):

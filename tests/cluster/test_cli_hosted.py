@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import signal
 import subprocess
 import sys
@@ -25,6 +26,7 @@ class Serving:
 
     def __init__(self, path: Path) -> None:
         command = [*NEVERFORGET, "serve", str(path), "--json"]
+        command = ["sh", "-c", 'ulimit -S -n 256; exec "$@"', "-", *command]  # a system's default
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert self.process.stdout is not None
         self.out: IO[str] = self.process.stdout
@@ -71,6 +73,9 @@ def test_commands_attach_to_the_host_and_a_tail_follows_it(
     audit = json.loads(cli("audit", memory, "--json").stdout)["items"]
     assert [e["operation"] for e in audit] == ["forget-refused", "forget", "undo-forget"]
     status = json.loads(cli("status", memory, "--json").stdout)
+    for pid in (serving.process.pid, *(owner["pid"] for owner in status["owners"])):
+        soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        assert soft == hard > 256, "descriptors for thousands of segments"
     assert status["host"]["pid"] == serving.process.pid
     assert all(owner["pid"] != serving.process.pid for owner in status["owners"])
     assert (status["turns"], status["memories"], status["healthy"]) == (2, 1, True)

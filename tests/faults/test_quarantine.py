@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 from collections.abc import Callable
@@ -10,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from neverforget.actors.messages import Failure
+from neverforget.runtime.retrying import Retrying
+from neverforget.storage.errors import Unavailable
 from neverforget.storage.filesystem import LocalFileSystem
 from neverforget.storage.region import Region
 from neverforget.storage.region_options import RegionOptions
@@ -90,6 +93,7 @@ def everything(directory: Path) -> dict[str, bytes]:
 
 
 def test_a_directory_without_permission_is_said_so(tmp_path: Path) -> None:
+    """Clients were told that it is poisoned, and asked again until their deadline."""
     region = tmp_path / "p0"
     create_region(region)
     root = os.geteuid() == 0
@@ -100,11 +104,15 @@ def test_a_directory_without_permission_is_said_so(tmp_path: Path) -> None:
         region.chmod(0)
     try:
         with Owner(region) as owner:
-            assert owner.state in ("quarantined", "readonly"), owner.partition.reason
+            assert owner.state == "quarantined", owner.partition.reason
             assert "ermission" in str(owner.partition.reason)
-            reply = owner.ask(append_request(1))
+            request = append_request(1)
+            reply = owner.ask(request)
             assert isinstance(reply, Failure)
-            assert reply.code in ("unavailable", "poisoned"), reply
+            assert f"let user {os.geteuid()} read and write there" in reply.message
+            with pytest.raises(Unavailable) as refused:
+                Retrying(request, math.inf).refused(reply)
+            assert refused.value.outcome == "not_applied"
     finally:
         if root:
             os.seteuid(0)
