@@ -322,12 +322,10 @@ class RegionLife(Generic[R]):
                 self.state = "readonly"
                 self.error = OutOfSpace(f"{name} is read-only: {error}")
             case PermissionError():  # nothing has failed, and no client need wait for it to pass
-                self.state = "readonly" if outcome.region is not None else "quarantined"
-                retry = outcome.region is not None
-                self.error = Unavailable(
-                    f"{name} is {self.state}: {error}; let user {os.geteuid()} read and write "
-                    "there, then open the store again"
-                )
+                retry = self.region is not None
+                self.state = "readonly" if retry else "quarantined"
+                remedy = f"let user {os.geteuid()} read and write there, then open the store again"
+                self.error = Unavailable(f"{name} is {self.state}: {error}; {remedy}")
             case OSError():
                 self.state = "readonly"
                 self.error = Poisoned(f"{name} is read-only: {error}; it tries again")
