@@ -19,10 +19,9 @@ keeps a digest of these with everything that it stores.
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Iterable
-from itertools import islice
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -31,32 +30,24 @@ from neverforget.storage.errors import Corrupt
 from neverforget.storage.longterm_documents import (
     ForgottenTexts,
     document_of,
-    namespace_of,
 )
 from neverforget.storage.longterm_fields import M, MemoryField
 from neverforget.storage.longterm_following import changed_since
 from neverforget.storage.longterm_moment import Moment
-from neverforget.storage.longterm_results import Namespace, Status
+from neverforget.storage.longterm_results import Status
 from neverforget.storage.longterm_rows import SearchRows
 from neverforget.storage.longterm_state import LongTermState
-from neverforget.storage.longterm_view import LongTermView, vector_ids, vector_ids_of
+from neverforget.storage.longterm_view import LongTermView
+from neverforget.storage.longterm_waiting import Waiting, WaitingForVectors
 from neverforget.storage.memory_table import Array
 from neverforget.storage.record import Header
 from neverforget.storage.text_index import CONTEXT, TextDocument, TextIndex
 from neverforget.storage.vector_index import VectorIndex
 
+__all__ = ["LongTermIndex", "Waiting"]
+
 _HIDDEN_MAX: Final = 100  # texts that searches look for in what they find, until they are cut out
-_PIECE: Final = 4_096  # entries made under the lock at once
 _NEIGHBOURS_MAX: Final = 1_000  # memories looked at for a forgotten text in their context
-
-
-class Waiting(NamedTuple):
-    """A memory whose vectors are missing, as of the record at ``position``."""
-
-    row: int
-    position: int
-    text: str
-    namespace: Namespace
 
 
 class _Change(NamedTuple):
@@ -71,7 +62,7 @@ class _Change(NamedTuple):
     hidden: str | None
 
 
-class LongTermIndex:
+class LongTermIndex(WaitingForVectors):
     """See the module. ``vectors`` None: a store without an embedder, or with one of which nobody
     knows yet what its vectors are like; then what waits for them is counted.
     """
@@ -86,6 +77,7 @@ class LongTermIndex:
         expects_vectors: bool = False,
     ) -> None:
         """``upto``: the log position up to which ``text`` is and ``vectors`` may be."""
+        super().__init__(expects_vectors or vectors is not None)
         self._state = state
         self.text, self.vectors = text, vectors
         self.rows = SearchRows(state.table)
@@ -93,13 +85,9 @@ class LongTermIndex:
         self._lock = threading.Lock()  # held for moments
         self.upto = upto
         self.erasures = self.erasures_cleared = 0  # noticed, and those that no file holds any more
-        self._expects_vectors = expects_vectors or vectors is not None
         self._kept: dict[int, TextDocument | None] | None = None
         self._changes: deque[_Change] = deque()
         self._brought = np.zeros(0, np.uint64)  # by row: position of the record whose words are in
-        self._waiting: OrderedDict[int, int] = OrderedDict()  # row -> position, in log order
-        self._taken: set[int] = set()
-        self._failed: dict[int, str] = {}
         self._view: LongTermView | None = None
 
     # ---- the owner -------------------------------------------------------------------------------
@@ -197,14 +185,6 @@ class LongTermIndex:
         if self._kept is not None:
             self._kept[row] = None
 
-    def _drop_vectors(self, row: int) -> None:
-        with self._lock:
-            self._waiting.pop(row, None)
-            self._taken.discard(row)
-            self._failed.pop(row, None)
-        if self.vectors is not None:
-            self.vectors.remove(vector_ids_of(self.vectors.snapshot(), np.array([row])))
-
     def _cut_from_neighbours(self, row: int, text: str) -> None:
         hits = self.text.snapshot().search(text, _NEIGHBOURS_MAX, field=CONTEXT)
         self._index_again(hits.ids.tolist(), row)
@@ -232,64 +212,6 @@ class LongTermIndex:
     def lag(self) -> int:
         """How many changed memories have their words not in yet."""
         return len(self._changes)
-
-    # ---- vectors ---------------------------------------------------------------------------------
-
-    @property
-    def waiting(self) -> int:
-        """How many memories have no vectors yet, those that failed not counted."""
-        return len(self._waiting)
-
-    @property
-    def failed_rows(self) -> dict[int, str]:
-        """Reasons by row: what could not be embedded. Brought again when the store is opened."""
-        return dict(self._failed)
-
-    def take_waiting(self, limit: int) -> list[Waiting]:
-        """The oldest that nobody has taken yet, with their texts."""
-        if self.vectors is None:
-            return []
-        with self._lock:
-            free = (each for each in self._waiting.items() if each[0] not in self._taken)
-            chosen = list(islice(free, limit))
-            self._taken.update(row for row, _ in chosen)
-        taken = []
-        for row, position in chosen:
-            try:
-                _, body = self._state.bodies.read(position)
-            except Corrupt as error:
-                self.failed(Waiting(row, position, "", ()), error.message)
-                continue
-            text = str(body.get(M[MemoryField.TEXT], ""))
-            taken.append(Waiting(row, position, text, namespace_of(body)))
-        return taken
-
-    def embedded(self, one: Waiting, vectors: Any) -> bool:
-        """Take the vectors of its windows, in order. False: it has changed meanwhile, and they
-        were dropped. InvalidArgument for what is no vector; it waits on then.
-        """
-        if self.vectors is None or self._waiting.get(one.row) != one.position:
-            return False
-        self.vectors.add(vector_ids(one.row, len(vectors)), vectors)
-        with self._lock:
-            self._waiting.pop(one.row, None)
-            self._taken.discard(one.row)
-            self._view = None
-        return True
-
-    def failed(self, one: Waiting, reason: str) -> None:
-        """It cannot be embedded: it is found by words, and waited for no longer."""
-        with self._lock:
-            if self._waiting.get(one.row) == one.position:
-                del self._waiting[one.row]
-                self._taken.discard(one.row)
-                self._failed[one.row] = reason
-                self._view = None
-
-    def put_back(self, one: Waiting) -> None:
-        """It was not embedded now; it keeps its place."""
-        with self._lock:
-            self._taken.discard(one.row)
 
     # ---- views -----------------------------------------------------------------------------------
 
@@ -336,23 +258,6 @@ class LongTermIndex:
         with self._lock:
             self.rows.take(np.arange(moment.count))
             self._view = None
-
-    def begin_vectors(self, vectors: VectorIndex, embedded: Array) -> None:
-        """It is known now what the vectors are like; those of the rows ``embedded`` are there."""
-        with self._lock:
-            self.vectors, self._expects_vectors = vectors, True
-            self._waiting, self._view = OrderedDict(), None
-        self._wait_for(np.setdiff1d(np.flatnonzero(self._brought), embedded))
-
-    def _wait_for(self, rows: Array) -> None:
-        """In the order of the log; in pieces, so that nobody waits for the lock."""
-        rows = rows[np.argsort(self._brought[rows])]
-        for at in range(0, len(rows), _PIECE):
-            piece = rows[at : at + _PIECE]
-            pairs = zip(piece.tolist(), self._brought[piece].tolist())
-            with self._lock:
-                self._waiting.update(pairs)
-                self._view = None
 
     # ---- for storing -----------------------------------------------------------------------------
 

@@ -89,6 +89,7 @@ def test_every_damage_to_every_file_is_reported_and_every_answer_is_right(
 # ---- kill -9 -------------------------------------------------------------------------------------
 
 
+@pytest.mark.timeout(3600)
 def test_kill_9_while_generations_are_written_costs_nothing(
     tmp_path: Path, rng: random.Random, request: pytest.FixtureRequest
 ) -> None:

@@ -162,6 +162,7 @@ class Machine:
         self.bench.region.close()
 
 
+@pytest.mark.timeout(7200)
 def test_indexes_hold_what_lives_through_anything(
     tmp_path: Path, rng: random.Random, request: pytest.FixtureRequest
 ) -> None:

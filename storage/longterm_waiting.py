@@ -1,0 +1,130 @@
+"""What waits for its vectors: in log order, taken by whoever embeds, given back with or without.
+
+The part of ``LongTermIndex`` that the embedder feeds. The indexer's thread calls it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from itertools import islice
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from neverforget.storage.errors import Corrupt
+from neverforget.storage.longterm_documents import namespace_of
+from neverforget.storage.longterm_fields import M, MemoryField
+from neverforget.storage.longterm_results import Namespace
+from neverforget.storage.longterm_state import LongTermState
+from neverforget.storage.longterm_view import LongTermView, vector_ids, vector_ids_of
+from neverforget.storage.memory_table import Array
+from neverforget.storage.vector_index import VectorIndex
+
+_PIECE: Final = 4_096  # entries made under the lock at once
+
+
+class Waiting(NamedTuple):
+    """A memory whose vectors are missing, as of the record at ``position``."""
+
+    row: int
+    position: int
+    text: str
+    namespace: Namespace
+
+
+class WaitingForVectors:
+    """``vectors`` None: nothing is handed out, and what waits is counted if they are expected."""
+
+    vectors: VectorIndex | None
+    _state: LongTermState
+    _lock: threading.Lock
+    _view: LongTermView | None
+    _brought: Array
+
+    def __init__(self, expected: bool) -> None:
+        self._expects_vectors = expected
+        self._waiting: OrderedDict[int, int] = OrderedDict()  # row -> position, in log order
+        self._taken: set[int] = set()
+        self._failed: dict[int, str] = {}
+
+    @property
+    def waiting(self) -> int:
+        """How many memories have no vectors yet, those that failed not counted."""
+        return len(self._waiting)
+
+    @property
+    def failed_rows(self) -> dict[int, str]:
+        """Reasons by row: what could not be embedded. Brought again when the store is opened."""
+        return dict(self._failed)
+
+    def take_waiting(self, limit: int) -> list[Waiting]:
+        """The oldest that nobody has taken yet, with their texts."""
+        if self.vectors is None:
+            return []
+        with self._lock:
+            free = (each for each in self._waiting.items() if each[0] not in self._taken)
+            chosen = list(islice(free, limit))
+            self._taken.update(row for row, _ in chosen)
+        taken = []
+        for row, position in chosen:
+            try:
+                _, body = self._state.bodies.read(position)
+            except Corrupt as error:
+                self.failed(Waiting(row, position, "", ()), error.message)
+                continue
+            text = str(body.get(M[MemoryField.TEXT], ""))
+            taken.append(Waiting(row, position, text, namespace_of(body)))
+        return taken
+
+    def embedded(self, one: Waiting, vectors: Any) -> bool:
+        """Take the vectors of its windows, in order. False: it has changed meanwhile, and they
+        were dropped. InvalidArgument for what is no vector; it waits on then.
+        """
+        if self.vectors is None or self._waiting.get(one.row) != one.position:
+            return False
+        self.vectors.add(vector_ids(one.row, len(vectors)), vectors)
+        with self._lock:
+            self._waiting.pop(one.row, None)
+            self._taken.discard(one.row)
+            self._view = None
+        return True
+
+    def failed(self, one: Waiting, reason: str) -> None:
+        """It cannot be embedded: it is found by words, and waited for no longer."""
+        with self._lock:
+            if self._waiting.get(one.row) == one.position:
+                del self._waiting[one.row]
+                self._taken.discard(one.row)
+                self._failed[one.row] = reason
+                self._view = None
+
+    def put_back(self, one: Waiting) -> None:
+        """It was not embedded now; it keeps its place."""
+        with self._lock:
+            self._taken.discard(one.row)
+
+    def begin_vectors(self, vectors: VectorIndex, embedded: Array) -> None:
+        """It is known now what the vectors are like; those of the rows ``embedded`` are there."""
+        with self._lock:
+            self.vectors, self._expects_vectors = vectors, True
+            self._waiting, self._view = OrderedDict(), None
+        self._wait_for(np.setdiff1d(np.flatnonzero(self._brought), embedded))
+
+    def _wait_for(self, rows: Array) -> None:
+        """In the order of the log; in pieces, so that nobody waits for the lock."""
+        rows = rows[np.argsort(self._brought[rows])]
+        for at in range(0, len(rows), _PIECE):
+            piece = rows[at : at + _PIECE]
+            pairs = zip(piece.tolist(), self._brought[piece].tolist())
+            with self._lock:
+                self._waiting.update(pairs)
+                self._view = None
+
+    def _drop_vectors(self, row: int) -> None:
+        with self._lock:
+            self._waiting.pop(row, None)
+            self._taken.discard(row)
+            self._failed.pop(row, None)
+        if self.vectors is not None:
+            self.vectors.remove(vector_ids_of(self.vectors.snapshot(), np.array([row])))
