@@ -115,7 +115,8 @@ class AsyncStore(AsyncMemoryMethods, AsyncFindingMethods, AsyncForgettingMethods
         reply = await self._run(whole_store.reindex(name, True))
         while whole_store.is_running(reply, progress):
             await asyncio.sleep(whole_store.REINDEX_PAUSE_S)
-            reply = await self._run(whole_store.reindex(name, False))
+            begin = reply.state == whole_store.IDLE  # its owner was started again since
+            reply = await self._run(whole_store.reindex(name, begin))
         self._took_embedder(name)
 
     async def verify(self) -> VerifyReport:

@@ -141,7 +141,8 @@ class Store(MemoryMethods, FindingMethods, ForgettingMethods):
         reply = self._run(whole_store.reindex(name, True))
         while whole_store.is_running(reply, progress):
             time.sleep(whole_store.REINDEX_PAUSE_S)
-            reply = self._run(whole_store.reindex(name, False))
+            begin = reply.state == whole_store.IDLE  # its owner was started again since
+            reply = self._run(whole_store.reindex(name, begin))
         self._took_embedder(name)
 
     def verify(self) -> VerifyReport:

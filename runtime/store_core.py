@@ -189,7 +189,11 @@ class StoreCore:
     def _status(self) -> Operation[Status]:
         engine = self._engine
         return whole_store.status(
-            self._context, engine.store_id, str(engine.path), engine.reach.kind == "attached"
+            self._context,
+            engine.store_id,
+            str(engine.path),
+            self._config.embedder_name,
+            engine.reach.kind == "attached",
         )
 
     def _settle(self, timeout: float | None, progress: Progress | None) -> Operation[Status]:

@@ -39,11 +39,14 @@ from neverforget.storage.errors import Corrupt, Unavailable
 from neverforget.storage.longterm_results import LongTermStatus
 
 Progress = Callable[[int, int], None]
+IDLE = "idle"
 REINDEX_PAUSE_S = 0.1  # between two looks at how far it is
 
 
-def status(context: Context, store_id: str, path: str, hosted: bool) -> Operation[StoreStatus]:
-    """How host and owners stand."""
+def status(
+    context: Context, store_id: str, path: str, embedder: str, hosted: bool
+) -> Operation[StoreStatus]:
+    """How host and owners stand. ``embedder``: its name."""
     host: HostReply | None = None
     if hosted:
         host = yield Call(HOST, HostStatus(0))
@@ -54,7 +57,7 @@ def status(context: Context, store_id: str, path: str, hosted: bool) -> Operatio
         if host is not None and partition < len(host.owners):
             view = host.owners[partition]
         owners.append(_owner(partition, reply, view))
-    longterm = yield from _longterm_status()
+    longterm = yield from _longterm_status(embedder)
     return StoreStatus(
         store_id,
         path,
@@ -104,7 +107,7 @@ def _owner(partition: int, reply: StatusReply, view: OwnerView | None) -> OwnerI
     )
 
 
-def _longterm_status() -> Operation[LongTermInfo]:
+def _longterm_status(embedder: str) -> Operation[LongTermInfo]:
     """Conversations go on without it, so what is wrong with it is shown instead of raised."""
     reply: LongTermStatusReply
     try:
@@ -112,10 +115,10 @@ def _longterm_status() -> Operation[LongTermInfo]:
     except (Corrupt, Unavailable) as error:
         state = "quarantined" if isinstance(error, Corrupt) else "unavailable"
         reply = LongTermStatusReply(0, None, None, state, error.message, 0, 0, 0)
-    return _longterm(reply)
+    return _longterm(reply, embedder)
 
 
-def _longterm(reply: LongTermStatusReply) -> LongTermInfo:
+def _longterm(reply: LongTermStatusReply, embedder: str) -> LongTermInfo:
     region = reply.region or _NO_REGION
     index = reply.index or _NO_INDEX
     return LongTermInfo(
@@ -130,7 +133,7 @@ def _longterm(reply: LongTermStatusReply) -> LongTermInfo:
         archived=region.archived,
         forgotten=region.forgotten,
         relations=region.relations,
-        embedder=index.embedder,
+        embedder=index.embedder or embedder,
         embedder_state=index.embedder_state,
         embedder_error=index.embedder_error,
         model=index.model,
@@ -233,4 +236,4 @@ def is_running(reply: ReindexReply, progress: Progress | None) -> bool:
             "call it again when that is repaired",
             outcome="not_applied",
         )
-    return reply.state == "running"
+    return reply.state in ("running", IDLE)

@@ -79,7 +79,8 @@ with nf.open(sys.argv[1], host="never") as store:
     store.revise(made.id, text="Ada lives in Paris"); store.tag(made.id, "x")
     store.forget(made.id, confirm=nf.CONFIRMED); store.undo_forget(made.id)
     store.forget_where(tags="x", dry_run=True); store.erase(made.id, confirm=nf.CONFIRMED)
-    store.audit(), store.deletion_report("today"), store.namespaces(), store.settle(), store.verify()
+    store.audit(), store.deletion_report("today"), store.namespaces()
+    store.settle(), store.verify()
 loaded = [name for name in {HEAVY!r} if name in sys.modules]
 assert not loaded, loaded
 """
