@@ -26,7 +26,6 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Generic, Literal, NamedTuple, Protocol, TypeVar
 
-from neverforget.actors.owner_spec import PartitionSpec
 from neverforget.storage.clock import Clock
 from neverforget.storage.directory_lock import Role
 from neverforget.storage.errors import (
@@ -41,7 +40,7 @@ from neverforget.storage.errors import (
 )
 from neverforget.storage.spare import Submit
 
-__all__ = ["LOCK_WAIT_S", "Opening", "Owned", "PartitionSpec", "RegionLife", "State"]
+__all__ = ["LOCK_WAIT_S", "Opening", "Owned", "RegionLife", "State"]
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

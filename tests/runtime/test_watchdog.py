@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from neverforget.actors.region_life import PartitionSpec
+from neverforget.actors.owner_spec import PartitionSpec
 from neverforget.runtime.watchdog import HealthOptions, Owner, Watchdog
 from neverforget.storage.directory_lock import DirectoryLock
 from tests.fakes.plain_host import PlainHost
