@@ -315,3 +315,14 @@ def test_a_memory_that_is_not_there_is_three(cli: Cli, memory: Path, command: li
         ran = cli(name, memory, missing, *rest)
         assert (ran.code, ran.out) == (3, ""), ran
         assert ran.err.count("\n") == 1
+
+
+def test_another_embedder_takes_over_with_every_memory(
+    cli: Cli, memory: Path, told: Teller
+) -> None:
+    told("The cat sat on the mat")
+    ran = cli("reindex", memory, "--embedder", "minilm", "--json")
+    assert (ran.code, ran.json["vectors"], ran.json["dimension"]) == (0, 1, 384)
+    assert "cat" in cli("recall", memory, "feline", "--strategy", "vector").out
+    assert cli("reindex", memory, "--embedder", "none").out == "0 vectors by none\n"
+    assert cli("reindex", memory, "--embedder", "nonsense").code == 2
