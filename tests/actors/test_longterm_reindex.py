@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 import pytest
@@ -10,6 +14,7 @@ from neverforget.actors import longterm_messages as m
 from neverforget.actors.embedder_health import PAUSE_S_MAX
 from neverforget.storage.embedder_file import EmbedderFile, read_embedder
 from neverforget.storage.filesystem import LocalFileSystem
+from tests.actors import longterm_process
 from tests.actors.conftest import Owning
 from tests.actors.longterm_owners import OwnedLongTerm, hits
 from tests.fakes.embedders import FAILURES, POISON, Faulty, Hanging, Plain, Poisoned, is_down
@@ -206,3 +211,33 @@ def test_what_was_not_finished_is_removed_and_may_begin_anew(owning: Owning) -> 
     assert ask(again, "slow").state == "idle"
     assert again.found("tea", strategy="vector") == ["tea"]
     assert reindex(again, "slow").state == "done"
+
+
+@pytest.mark.parametrize("lines", [1, 4, 9, 13, "done"])
+def test_kill_9_on_the_way_leaves_the_one_or_the_other(owning: Owning, lines: int | str) -> None:
+    """Whichever EMBEDDER names, whole; and what was begun is gone."""
+    owned = owning(longterm_process.embedders())
+    texts = [f"memory number {n}" for n in range(100)]
+    owned.remember(*texts)
+    owned.settle()
+    owned.owner.close()
+    command = [sys.executable, "-m", longterm_process.__name__, str(owned.directory)]
+    root = Path(__file__).parents[2]
+    with subprocess.Popen(command, cwd=root, stdin=PIPE, stdout=PIPE, text=True) as process:
+        assert process.stdout is not None
+        said: list[str] = []
+        while said[-1:] != ["done"] and len(said) != lines:
+            said.append(process.stdout.readline().strip())
+            assert said[-1], said
+        process.kill()
+    name = held(owned).name
+    assert name == "next" if lines == "done" else name in ("test", "next")
+    again = owning(longterm_process.embedders())
+    again.settle()
+    assert len(folders(again)) == 1
+    assert again.index().embedder == name
+    assert again.index().vectors == 100
+    for strategy in ("text", "vector"):
+        assert again.found("memory number 42", strategy=strategy, limit=1) == ["memory number 42"]
+    assert reindex(again, "next").state == "done"
+    assert again.found("memory number 42", strategy="vector", limit=1) == ["memory number 42"]
