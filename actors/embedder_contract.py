@@ -39,7 +39,7 @@ class Embedder(Protocol):
         """Length of every vector, 1 to 65,536."""
         ...
 
-    def embed(self, texts: Sequence[str]) -> Any:
+    def embed(self, texts: Sequence[str], /) -> Any:
         """An array of ``(len(texts), dimension)``: row i belongs to text i, and does not depend on
         the other texts. An embedder that cannot be reached at all raises a ConnectionError or
         TimeoutError; every other error may be the fault of one of the texts.
