@@ -27,7 +27,12 @@ from neverforget.runtime.scope import NamespaceLike, Scope, doer
 from neverforget.runtime.session_writing import checked_reason
 from neverforget.runtime.times import from_us
 from neverforget.runtime.values import CONFIRMED, AuditEntry, ErasureReport, Namespace
-from neverforget.storage.errors import ConfirmationRequired, InvalidArgument, NeverforgetError
+from neverforget.storage.errors import (
+    ConfirmationRequired,
+    InvalidArgument,
+    NeverforgetError,
+    NotFound,
+)
 from neverforget.storage.longterm_content import plain_filter
 from neverforget.storage.longterm_results import LongTermErasure, MemoryFilter
 from neverforget.storage.results import AuditView
@@ -252,7 +257,11 @@ def _erase_sessions(
                 reason,
                 *context.ids.next(),
             )
-            erased = (yield Call(place.partition, request, math.inf)).result
+            try:
+                erased = (yield Call(place.partition, request, math.inf)).result
+            except NotFound:  # somebody else has erased it since it was listed
+                sessions -= 1
+                continue
             turns, n_bytes = turns + erased.turns, n_bytes + erased.bytes
             beyond += erased.unreachable
         if not page.has_more:

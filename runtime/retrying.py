@@ -22,7 +22,7 @@ from neverforget.storage.errors import (
 )
 
 PAUSE_S_MIN, PAUSE_S_MAX = 0.001, 0.1
-REACH_S_MAX = 60.0  # so long a request without a deadline looks for an owner that is not there
+REACH_S_MAX = 60.0  # so long a request without a deadline looks for an owner that takes it
 RETRIED = {"unavailable", "overloaded", "poisoned"}
 
 
@@ -41,6 +41,7 @@ class Retrying:
         self._unknown = False
         self._tries = 0
         self._unreached_since: float | None = None
+        self._refused_since: float | None = None
 
     def lost(self, error: BaseException, *, sent: bool) -> float:
         """A connection failed; ``sent``: the request may have arrived. Seconds to pause before the
@@ -50,7 +51,7 @@ class Retrying:
         pause_s = self._pause()
         now, limit = self._monotonic(), self.deadline
         if sent:
-            self._unreached_since = None
+            self._unreached_since = self._refused_since = None
         elif limit == math.inf:
             if self._unreached_since is None:
                 self._unreached_since = now
@@ -73,7 +74,13 @@ class Retrying:
         if isinstance(error, Poisoned) or getattr(error, "outcome", None) == "unknown":
             self._unknown = True
         pause_s = self._pause()
-        if self._monotonic() + pause_s >= self.deadline:
+        now, limit = self._monotonic(), self.deadline
+        if limit == math.inf:
+            # What may take for ever is not asked for ever of an owner that does not begin it.
+            if self._refused_since is None:
+                self._refused_since = now
+            limit = self._refused_since + REACH_S_MAX
+        if now + pause_s >= limit:
             if isinstance(error, Overloaded | Poisoned):
                 raise error
             raise self.too_late(error.message) from error

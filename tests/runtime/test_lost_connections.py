@@ -19,6 +19,7 @@ import pytest
 import neverforget as nf
 from neverforget.actors.messages import Append, Failure, SessionReply, Tail
 from neverforget.actors.messages import Info as InfoRequest
+from neverforget.actors.ports import failure
 from neverforget.runtime.async_channel import AsyncSocketChannel
 from neverforget.runtime.channel import SocketChannel
 from neverforget.runtime.config import Config
@@ -508,6 +509,30 @@ def test_one_doubtful_try_makes_the_outcome_unknown() -> None:
     with pytest.raises(nf.Unavailable) as caught:
         tries.lost(OSError(), sent=False)
     assert caught.value.outcome == "unknown"
+
+
+def test_an_owner_that_refuses_for_a_minute_is_not_asked_without_end() -> None:
+    """Erasing may take as long as it takes, but not of an owner that never begins it."""
+    now = [0.0]
+    tries = Retrying(append_request(RequestIds()), math.inf, lambda: now[0])
+    refusal = failure(0, nf.Unavailable("recovering", outcome="not_applied"))
+    for _ in range(100):
+        tries.refused(refusal)
+        now[0] += REACH_S_MAX / 101
+    tries.lost(OSError(), sent=True)  # it has begun, and died
+    now[0] += REACH_S_MAX
+    tries.refused(refusal)
+    now[0] += REACH_S_MAX
+    with pytest.raises(nf.Unavailable, match="recovering"):
+        tries.refused(refusal)
+
+
+def test_what_an_owner_has_waited_for_itself_is_not_asked_again() -> None:
+    """A recall by vectors alone, while the embedder fails: it went on until the deadline."""
+    tries = Retrying(append_request(RequestIds()), math.inf, lambda: 0.0)
+    with pytest.raises(nf.Unavailable, match="no line") as caught:
+        tries.refused(failure(0, nf.Unavailable("no line")))
+    assert caught.value.outcome == "not_applied"
 
 
 def test_request_ids_are_never_given_twice() -> None:
