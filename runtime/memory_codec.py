@@ -46,7 +46,14 @@ def memory_of(view: MemoryView) -> Memory:
 def hit_of(found: FoundMemory) -> Hit:
     """What a search found as the public value."""
     chunk = None if found.chunk is None else _chunk(found.chunk)
-    return Hit(memory_of(found.memory), found.score, found.sources, chunk, found.arithmetic)
+    return Hit(
+        memory_of(found.memory),
+        found.score,
+        found.sources,
+        chunk,
+        found.arithmetic,
+        tuple(found.duplicates),
+    )
 
 
 def _chunk(found: FoundChunk) -> Chunk:

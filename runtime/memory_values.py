@@ -96,6 +96,7 @@ class Hit(Struct, frozen=True):
     chunk: where in a long memory it was found, None for the memory itself.
     arithmetic: how the score came about, if ``explain=True`` was said: ``legs`` by name, ``boost``,
         ``score``, and ``text`` for reading.
+    duplicates: ids of other memories with the very same text, which this hit stands for.
     """
 
     memory: Memory
@@ -103,13 +104,15 @@ class Hit(Struct, frozen=True):
     sources: dict[str, int]
     chunk: Chunk | None = None
     arithmetic: dict[str, Any] | None = None
+    duplicates: tuple[str, ...] = ()
 
     def __hash__(self) -> int:
         return hash((self.memory, self.score))
 
     def __repr__(self) -> str:
         found = " ".join(f"{leg} #{rank}" for leg, rank in self.sources.items())
-        return f"Hit({self.score:.3f}, {_short(self.memory.text)!r}, {found or 'no leg'})"
+        more = f", {len(self.duplicates)} more alike" if self.duplicates else ""
+        return f"Hit({self.score:.3f}, {_short(self.memory.text)!r}, {found or 'no leg'}{more})"
 
 
 class Timeframe(Struct, frozen=True):

@@ -57,7 +57,7 @@ FIELDS = {
     nf.ErasureReport: "turns bytes unreachable at sessions memories flagged revised",
     nf.Memory: "id key text type tags importance confidence source agent speaker namespace "
     "metadata created_at occurred_at valid_from valid_to version status context revised_at by",
-    nf.Hit: "memory score sources chunk arithmetic",
+    nf.Hit: "memory score sources chunk arithmetic duplicates",
     nf.Chunk: "id start stop text",
     nf.Relation: "source target kind weight",
     nf.Timeframe: "start stop phrase",

@@ -124,6 +124,15 @@ def test_pages_of_hits_go_on(filled: nf.Store) -> None:
     assert ids(nf.Hits(paged)) == ids(whole)
 
 
+def test_equal_texts_are_one_hit_that_names_the_others(nf_store: nf.Store) -> None:
+    made = [nf_store.remember("the parcel is in Oslo").id for _ in range(3)]
+    nf_store.remember("the parcel is in Rome")
+    hits = nf_store.recall("parcel Oslo")
+    assert len(hits) == 2
+    assert sorted([hits[0].memory.id, *hits[0].duplicates]) == sorted(made)
+    assert hits[1].duplicates == () and "2 more alike" in repr(hits[0])
+
+
 def test_archived_ones_are_found_where_asked_and_forgotten_ones_never(filled: nf.Store) -> None:
     first, second = filled.recall("cat number", limit=2)
     filled.archive(first.memory.id, confirm=nf.CONFIRMED)

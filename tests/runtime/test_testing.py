@@ -18,6 +18,9 @@ class StoppedClock:
 
 def test_the_fixture_is_there_without_an_import(nf_store: nf.Store) -> None:
     assert nf_store.session("chat").append("user", "hello").seq == 0
+    made = nf_store.remember("Ada lives in Oslo")
+    assert nf_store.recall("Oslo", strategy="vector")[0].memory == made
+    assert nf_store.status().longterm.model == "hash-64"
 
 
 def test_a_store_for_tests_is_small_and_lasts(tmp_path: Path) -> None:
