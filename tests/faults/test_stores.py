@@ -12,7 +12,7 @@ import pytest
 
 import neverforget as nf
 from tests.faults.conftest import Disks
-from tests.faults.disks import MIB
+from tests.faults.disks import MIB, LoopDisk
 from tests.faults.shim import Action, Shim
 
 _APPEND_FOR_EVER = """
@@ -25,10 +25,17 @@ while True:
     print(told.session, told.seq, told.content, flush=True)
     turn += 1
 """
+# For every line a store, made in a process of its own: a fork, which need not import anything.
 _CREATE = """
-import sys, neverforget as nf
-with nf.open(sys.argv[1], inline=True) as store:
-    store.session("first").append("user", "hello")
+import os, sys, neverforget as nf
+import neverforget.runtime.inline, neverforget.storage.longterm, neverforget.storage.region
+for line in sys.stdin:
+    child = os.fork()
+    if child == 0:
+        with nf.open(line.rstrip("\\n"), inline=True) as store:
+            store.session("first").append("user", "hello")
+        os._exit(0)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
 
 
@@ -96,8 +103,22 @@ def test_a_store_whose_creation_dies_anywhere_is_created_by_the_next(
 ) -> None:
     """kill -9 at a call of the first opening, then a power cut, then a second opening."""
     disk = disks.loop(128 * MIB)
+    creator = subprocess.Popen(
+        [sys.executable, "-c", _CREATE],
+        env=shim.environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with creator:
+        deaths_in_creation(creator, shim, disk, long_run)
+
+
+def deaths_in_creation(
+    creator: subprocess.Popen[str], shim: Shim, disk: LoopDisk, long_run: bool
+) -> None:
     counted = {call: shim.arm(call, Action.COUNT, ever_after=True) for call in CALLS}
-    create(shim, disk.root / "counted", 0)
+    create(creator, disk.root / "counted", 0)
     totals = {call: rule.seen for call, rule in counted.items()}
     shim.disarm_all()
     assert totals["rename"] >= 5 and totals["fdatasync"] >= 10
@@ -106,7 +127,7 @@ def test_a_store_whose_creation_dies_anywhere_is_created_by_the_next(
     for index, (call, number) in enumerate(deaths):
         path = disk.root / f"store{index}"
         shim.arm(call, Action.KILL_AFTER if index % 2 else Action.KILL_BEFORE, first=number)
-        create(shim, path, -signal.SIGKILL)
+        create(creator, path, -signal.SIGKILL)
         shim.disarm_all()
         disk.power_cut()
         disk.boot()
@@ -122,8 +143,8 @@ def test_a_store_whose_creation_dies_anywhere_is_created_by_the_next(
 CALLS = ("fdatasync", "fsync", "rename", "allocate")
 
 
-def create(shim: Shim, path: Path, code: int) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", _CREATE, str(path)], env=shim.environment, capture_output=True
-    )
-    assert done.returncode == code, done.stderr.decode()[-2000:]
+def create(creator: subprocess.Popen[str], path: Path, code: int) -> None:
+    assert creator.stdin is not None and creator.stdout is not None
+    creator.stdin.write(f"{path}\n")
+    creator.stdin.flush()
+    assert creator.stdout.readline() == f"{code}\n"

@@ -122,13 +122,20 @@ def flipped(records: list[Placed], offset: int) -> Expected:
     return expect(records, kinds=["corrupt_padding"])
 
 
+def every_byte(end: int, *, proven: bool) -> Iterator[int]:
+    """The places to damage. The zeros behind the last record, which ends at ``end``, are the same
+    when that is proven: a few of them will do then."""
+    yield from range(end + 64)
+    yield from range(end + 64, PAGE, 61 if proven else 1)
+
+
 @pytest.mark.parametrize("proven", [True, False])
 def test_every_flipped_bit_has_its_exact_outcome(root: Path, proven: bool) -> None:
     records = build(root, proven=proven)
     path = root / FIRST
     sound = bytearray(path.read_bytes())
     end = records[-1].end
-    for offset in range(PAGE):
+    for offset in every_byte(end, proven=proven):
         # Behind the last record all bytes are alike: one bit of each will do. What is proven is
         # the smaller part of the other case: one bit of each there too.
         for bit in range(8) if offset < end + 64 and not proven else [offset % 8]:
@@ -144,7 +151,7 @@ def test_every_cut_has_its_exact_outcome(root: Path, proven: bool) -> None:
     records = build(root, proven=proven)
     path = root / FIRST
     sound = path.read_bytes()
-    for length in range(PAGE):
+    for length in every_byte(records[-1].end, proven=proven):
         path.write_bytes(sound[:length])
         if length < 64:
             with pytest.raises(Corrupt):
