@@ -1,10 +1,10 @@
 """The host of a store: holds its LOCK, keeps its owners running, publishes where they are.
 
-Order of coming up: LOCK, identity (or creation), Ray, partitions, control socket, ENDPOINT, the
-owner of the long-term store, its embedders. Conversations wait for none of the last two: their
-sockets are named in ENDPOINT, and who asks there waits until somebody answers. Order of going:
-ENDPOINT removed, watchdog, owners (drained, sealed, stopped), embedders, control socket, LOCK, Ray.
-Nothing that was acknowledged depends on the second list ever running.
+Order of coming up: LOCK, identity (or creation), Ray, partitions, control socket, ENDPOINT. The
+owner of the long-term store and its embedders are started when somebody needs them, which who only
+talks never does: at their sockets hang bells until then. Order of going: ENDPOINT removed, bells,
+watchdog, owners (drained, sealed, stopped), embedders, control socket, LOCK, Ray. Nothing that was
+acknowledged depends on the second list ever running.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from neverforget.actors.descriptor_limit import raise_descriptor_limit
 from neverforget.actors.owner_spec import OwnerSpec
 from neverforget.actors.server import SocketServer
-from neverforget.runtime import embedders
+from neverforget.runtime.channel import closed
 from neverforget.runtime.config import Config, host_settings
 from neverforget.runtime.control import HostService
 from neverforget.runtime.endpoint import (
@@ -34,14 +34,19 @@ from neverforget.runtime.endpoint import (
     socket_folder,
     write_endpoint,
 )
+from neverforget.runtime.late_owners import LateOwners
 from neverforget.runtime.owner_specs import OwnerSpecs
 from neverforget.runtime.process_environment import prepare_for_ray
 from neverforget.runtime.start_report import StartReport
-from neverforget.runtime.store_directory import StoreDirectory, make_directory, prepare
+from neverforget.runtime.store_directory import (
+    StoreDirectory,
+    has_memories,
+    make_directory,
+    prepare,
+)
 from neverforget.runtime.store_path import real_path, typed_errors
 from neverforget.runtime.watchdog import HealthOptions, Owner, Watchdog
 from neverforget.storage.directory_lock import DirectoryLock, boot_id, this_process
-from neverforget.storage.errors import NeverforgetError
 from neverforget.storage.filesystem import LocalFileSystem
 
 if TYPE_CHECKING:
@@ -76,11 +81,12 @@ class Host:
         self._server: SocketServer | None = None
         self._folder = socket_folder(store.path, store.store_id)
         self._specs = OwnerSpecs(store, self._process, self._folder)
-        self._objects = dict(store.config.embedder_objects)
         self._partitions = [self._owner(n) for n in range(store.config.partitions)]
-        self._embedders: list[Owner] = []
         owners = list(self._partitions)
         self._watchdog = Watchdog(owners, cluster, self._on_end, health, self._lost_store)
+        self._late = LateOwners(
+            self._specs, cluster, dict(store.config.embedder_objects), owners.append
+        )
         self._service = HostService(
             store.store_id,
             role=lock.holder.role,
@@ -138,6 +144,7 @@ class Host:
             self._closed = True
             if not self.displaced:  # what stands there now is somebody else's
                 remove_endpoint(self.store.path, self._process)
+            self._late.close()
             self._watchdog.stop()
             # Without its Ray there is nobody to tell, and asking would make Ray start a new one.
             if self._cluster.lost() is None:
@@ -160,14 +167,10 @@ class Host:
     def lend_embedder(self, embedder: Any) -> str:
         """Have the pool embed with this object, too; the name of its setting. Calls under way are
         asked again."""
-        name = embedders.stored_name(embedder)
         with self._closing:
-            if not self._closed and name not in self._objects:
-                self._objects[name] = embedder
-                self._cluster.end([owner.handle for owner in self._embedders])
-                for owner in self._embedders:
-                    owner.handle = owner.spawn()
-        return name
+            if self._closed:
+                raise closed()
+            return self._late.lend(embedder)
 
     def _end_owners(self) -> None:
         # One that was never seen has nothing to seal; to tell it would be to wait for its start.
@@ -204,30 +207,16 @@ class Host:
             ray_namespace=self._cluster.namespace,
             settings=host_settings(self.store.config),
         )
+        # Callers on other nodes find the long-term owner by its name in Ray, where no bell hangs;
+        # and memories may wait for their vectors.
+        role = self._lock.holder.role
+        self._late.begin(longterm_now=role == "application" or has_memories(self.store.longterm))
         write_endpoint(self.store.path, self.endpoint)
-        self._start_longterm()
         self._watchdog.start()
 
     def _owner(self, partition: int) -> Owner:
         spec = self._specs.partition(partition)
         return _watched(spec, lambda: self._cluster.spawn(spec))
-
-    def _start_longterm(self) -> None:
-        """Without waiting for any of it, and without failing: conversations are served already."""
-        longterm = self._specs.longterm()
-        sockets = self._specs.embedder_sockets()
-        try:
-            self._watchdog.owners.append(
-                _watched(longterm, lambda: self._cluster.spawn_longterm(longterm, sockets))
-            )
-            self._embedders += [self._embedder(number) for number in range(len(sockets))]
-            self._watchdog.owners.extend(self._embedders)
-        except NeverforgetError:
-            log.exception("the long-term store cannot be started")
-
-    def _embedder(self, number: int) -> Owner:
-        spec = self._specs.embedder(number)
-        return _watched(spec, lambda: self._cluster.spawn_embedder(spec, self._objects))
 
 
 def _watched(spec: OwnerSpec, spawn: Callable[[], OwnerHandle]) -> Owner:

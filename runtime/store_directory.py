@@ -39,6 +39,7 @@ from neverforget.storage.identity import (
     store_identity,
     write_identity,
 )
+from neverforget.storage.segment import SEGMENT_HEADER_BYTES, SEGMENT_SUFFIX
 
 if TYPE_CHECKING:
     from neverforget.storage.region_options import RegionOptions
@@ -72,6 +73,16 @@ class StoreDirectory:
 def exists(path: Path) -> bool:
     """A store was begun here, as far as its names tell."""
     return (path / IDENTITY_FILE).exists() or (path / REGIONS_FOLDER).exists()
+
+
+def has_memories(longterm: Path) -> bool:
+    """Anything was ever written to this long-term store, or it is not what it should be."""
+    try:
+        with (longterm / "log" / f"{0:016x}{SEGMENT_SUFFIX}").open("rb") as file:
+            file.seek(SEGMENT_HEADER_BYTES)
+            return file.read(1) != b"\0"
+    except OSError:
+        return True
 
 
 def make_directory(path: Path, *, create: bool) -> None:

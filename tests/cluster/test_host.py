@@ -143,11 +143,11 @@ def test_the_hosts_socket_tells_who_owns_what(host: Host) -> None:
     pids = [owner_pid(host, n) for n in range(2)]
     expected = [(pid, "serving") for pid in pids]
     until(lambda: [(o.pid, o.state) for o in status(host).owners[:2]] == expected, "what it sees")
-    others = status(host).owners[2:]
-    assert [o.name.rpartition("-")[2] for o in others] == ["lt0", "e0"]
+    # Nothing is to be embedded, so no embedder was started.
+    assert [o.name.rpartition("-")[2] for o in status(host).owners[2:]] == ["lt0"]
     found = status(host)
     assert (found.pid, found.role, found.linger_s) == (os.getpid(), "application", None)
-    sockets = [*host.endpoint.sockets, host.endpoint.longterm, *host.endpoint.embedders]
+    sockets = [*host.endpoint.sockets, host.endpoint.longterm]
     assert [owner.socket for owner in found.owners] == sockets
 
 
