@@ -61,6 +61,7 @@ class EmbeddingPumps:
         self._embedder = embedder
         self._name, self.health = embedder.name, embedder.health
         self.described: Description | None = None
+        self.wanted = False  # by a query; any thread sets it
         self._prepare = prepare
         self._monotonic = monotonic
         self._wake = wake
@@ -88,7 +89,8 @@ class EmbeddingPumps:
         """Give waiting texts to whatever pump is free."""
         self._put_back_due(index)
         if not self._embedder.known:
-            self._describe()
+            if index.waiting or self.wanted:  # else it need not be started
+                self._describe()
             return
         while self._in_flight < IN_FLIGHT_MAX and self.health.may_try():
             batch = self._take(index)

@@ -87,14 +87,7 @@ class Indexing:
         self._pause_s = PAUSE_S_MIN
         self._not_before = 0.0
         self._folders = IndexFolders(
-            spec,
-            fs,
-            clock,
-            region,
-            embedding,
-            self._owner_waits,
-            self._prepared,
-            self._woken.set,
+            spec, fs, clock, region, embedding, self._owner_waits, self._prepared, self._woken.set
         )
         self._thread = threading.Thread(
             target=self._run, name=f"neverforget-indexer-lt{spec.shard}", daemon=True
@@ -120,6 +113,13 @@ class Indexing:
         """Something may be due now."""
         self._woken.set()
 
+    def want_embedder(self) -> None:
+        """Somebody searches by meaning: have it say what it is, if it has not."""
+        current = self._current
+        if current is not None and current.pumps is not None and not current.pumps.wanted:
+            current.pumps.wanted = True
+            self._woken.set()
+
     def reindex(self, name: str) -> None:
         """Go over to this embedder. Raises Conflict while it goes over to another one."""
         running = self.reindexes_to
@@ -131,10 +131,9 @@ class Indexing:
 
     @property
     def reindexes_to(self) -> str | None:
-        if self._wanted is not None:
-            return self._wanted
         running = self._reindexing
-        return running.name if running is not None and running.state == "running" else None
+        to = running.name if running is not None and running.state == "running" else None
+        return self._wanted or to
 
     def reindex_reply(self, id: int) -> ReindexReply:
         if self._wanted is not None:

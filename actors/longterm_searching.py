@@ -169,6 +169,8 @@ class Recalls:
                 return False
             asked.pending.reply(failure(asked.request.id, _not_open(error)))
             return True
+        if asked.by_vector and not self._embedder.known:
+            indexing.want_embedder()
         if self._lacks(asked, index.view(), index.upto):
             return False
         return self._threads.submit(lambda: self._search(asked))

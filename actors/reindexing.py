@@ -48,6 +48,8 @@ class Reindexing:
         self._embedder = embedder
         self._folder = folder
         self._pumps = pumps
+        if pumps is not None:
+            pumps.wanted = True
         self._open_folder = open_folder
         self._wake = wake
         self._thread = WorkerThreads("neverforget-reindex", 1)

@@ -384,3 +384,17 @@ def test_threads_of_the_owner_end_with_it(owning: Owning) -> None:
     owned.owner.close()
     left = [t.name for t in threading.enumerate() if t.name.startswith("neverforget-")]
     assert [name for name in left if "embed" not in name] == []
+
+
+def test_an_embedder_that_nobody_needs_is_not_asked(owning: Owning) -> None:
+    """Opening a store to look something up must not load a model."""
+    owned = owning(Plain())
+    owned.remember("green tea")
+    owned.settle()
+    owned.owner.close()
+    embedder = Late()
+    embedder.up = True
+    again = owning(embedder)
+    assert again.found("tea", strategy="text") == ["green tea"]
+    indexing = again.owner.indexing
+    assert indexing is not None and not indexing.embedder.known

@@ -187,7 +187,8 @@ def test_a_new_model_under_the_old_name_is_taken_over(owning: Owning) -> None:
     owned.settle()
     owned.owner.close()
     other = owning({"test": Plain(16)})
-    other.until(lambda: other.index().embedder_state == "failing")
+    assert not other.recall("tea").complete  # asked for by meaning, it says what it is
+    assert other.index().embedder_state == "failing"
     assert reindex(other, "test").state == "done"
     assert other.found("tea", strategy="vector") == ["tea"]
     assert other.index().dimension == 16
