@@ -218,6 +218,15 @@ def _figure(value: float | None) -> str:
     return "-" if value is None else f"{value:.6f}"
 
 
+def waiting_remark(waiting: int) -> str:
+    """What it means that so many memories wait for their vectors."""
+    noun = "memory waits" if waiting == 1 else "memories wait"
+    return (
+        f"{waiting:,} {noun} to be embedded (a host does it, or the next recall); until then found "
+        "by words only"
+    )
+
+
 # ---- one memory ----------------------------------------------------------------------------------
 
 

@@ -9,7 +9,12 @@ import typer
 
 from neverforget.runtime.cli_arguments import json_object, time_argument, timeframe_argument
 from neverforget.runtime.cli_memory_options import FullOption, TagOption, WhereOption
-from neverforget.runtime.cli_memory_render import arithmetic_view, hit_view, words_of
+from neverforget.runtime.cli_memory_render import (
+    arithmetic_view,
+    hit_view,
+    waiting_remark,
+    words_of,
+)
 from neverforget.runtime.cli_render import console, errors, local, print_json
 from neverforget.runtime.cli_store import (
     MEMORIES,
@@ -162,8 +167,7 @@ def remarks(hits: Hits) -> list[str]:
     if not hits.complete:
         said.append(f"not complete: {hits.reason or 'some of what was remembered is not in yet'}")
     if hits.pending:
-        noun = "memory waits" if hits.pending == 1 else "memories wait"
-        said.append(f"{hits.pending:,} {noun} to be embedded; until then found by words only")
+        said.append(waiting_remark(hits.pending))
     return said
 
 

@@ -19,12 +19,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from neverforget.actors.messages import Settle
 from neverforget.runtime.importers.report import PROBLEMS_MAX, ImportReport
 from neverforget.runtime.importers.source_turn import Branch, Problem, SourceTurn
+from neverforget.runtime.operation import Call, Operation
 from neverforget.runtime.turn_json import json_value
 from neverforget.storage.errors import Conflict, InvalidArgument
 
@@ -115,7 +118,7 @@ class Loader:
         """Write everything that waits, and return when it is on the disk."""
         self._write_all()
         if not self._dry_run and self._store is not None:
-            self._store.settle()
+            self._store._run(_durable(self._store._context.partitions))
 
     def _write_all(self) -> None:
         for target in list(self._open.values()):
@@ -286,6 +289,13 @@ class Loader:
             target.end += 1
             if key is not None:
                 target.keys.add(_short(key))
+
+
+def _durable(partitions: int) -> Operation[None]:
+    """Until the turns are on the disk. The memories of the same file are already, and need not be
+    embedded for that."""
+    for partition in range(partitions):
+        yield Call(partition, Settle(0), math.inf)
 
 
 def _runs(turns: list[SourceTurn]) -> Iterator[tuple[str | None, list[SourceTurn]]]:
