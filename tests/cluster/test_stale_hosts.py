@@ -117,6 +117,7 @@ def test_a_thousand_appends_through_ten_deaths_between_sync_and_reply(short_path
 def test_one_owners_death_leaves_the_other_alone(short_path: Path) -> None:
     host = Hosting(short_path / "store", short_path / "host.log")
     try:
+        until(lambda: len(host.owners()) == 2, "both of them to serve")
         owners = host.owners()
         before = {o.partition: o.epoch for o in host.store.status().owners}
         os.kill(owners[0], signal.SIGKILL)
