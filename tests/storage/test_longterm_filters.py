@@ -161,10 +161,14 @@ def test_a_page_looks_at_so_many_records_and_says_where_it_stopped(
         for n in range(45):
             b.remember(f"m{n}", metadata={"n": n % 20})
         wanted = MemoryFilter(where={"metadata.n": 7})
-        told, pages, cursor = [], 0, None
+        cursor: int | None = None
+        told: list[str] = []
+        pages = 0
         while True:
-            how = {"before": cursor} if cursor is not None else {"newest": True}
-            page = b.region.memories(wanted, **(how if backwards else {"after": cursor}))
+            if backwards:
+                page = b.region.memories(wanted, before=cursor, newest=cursor is None)
+            else:
+                page = b.region.memories(wanted, after=cursor)
             told += [m.text for m in page.memories]
             pages += 1
             cursor = page.previous if backwards else page.next
