@@ -15,7 +15,7 @@ from typing import Final
 
 from neverforget.actors.ports import internal_error
 from neverforget.actors.worker_threads import WorkerThreads
-from neverforget.storage.errors import NeverforgetError, Unavailable
+from neverforget.storage.errors import NeverforgetError, OutOfSpace, Unavailable
 from neverforget.storage.longterm import LongTermRegion
 from neverforget.storage.longterm_generations import Generations
 from neverforget.storage.longterm_publishing import Publication
@@ -151,7 +151,13 @@ class Storing:
                 raise outcome
             self._failed(outcome)
             return True
-        if self._stored.finish(publication) is None:
+        try:
+            manifest = self._stored.finish(publication)
+        except OutOfSpace as error:  # the generation stands, the words go with the next one
+            self.note_change()
+            self._failed(error)
+            return True
+        if manifest is None:
             self.note_change()  # something was erased meanwhile: it is due again
         else:
             self.error, self._pause_s = None, PAUSE_S_MIN
