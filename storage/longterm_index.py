@@ -160,8 +160,9 @@ class LongTermIndex(WaitingForVectors):
             self._drop_vectors(row)
         elif self._brought[row] != position:
             self._put(document_of(row, body, header.timestamp, self.forgotten))
+            if self._brought[row]:  # of what is new there are no vectors
+                self._drop_vectors(row)
             self._brought[row] = position
-            self._drop_vectors(row)
             if self._expects_vectors:
                 with self._lock:
                     self._waiting[row] = position

@@ -91,7 +91,7 @@ class Publication:
     text: TextIndex
     anew: bool
     superseded: Callable[[], bool]
-    snapshot: Snapshot | None
+    snapshot: Callable[[], Snapshot] | None
     fold: Fold | None
     commit: Commit | None
     vectors_part: Part | None  # of what the fold would make again; or of a store that has no model
@@ -167,11 +167,11 @@ class Publication:
     def _table(self) -> list[Part]:
         if self.snapshot is None:
             return self.before.of("table")
-        upto = self.snapshot.upto
+        snapshot, upto = self.snapshot(), self.moment.upto
         self._go_on()
         crc = heads_crc(heads_from(self.state, 0, upto), upto)
         name = self._name("table")
-        compact = self.snapshot.compact(crc)
+        compact = snapshot.compact(crc)
         self._go_on()
         seal = write_table(self.fs, self.directory / name, self.log_id, compact)
         return [Part(role="table", name=name, start=0, stop=upto, seal=seal)]

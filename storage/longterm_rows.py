@@ -83,6 +83,10 @@ class RowsView:
     _columns: dict[str, Array] = field(default_factory=dict)
     _masks: _Kept = field(default_factory=_Kept)
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return _COLUMNS
+
     def column(self, name: str) -> Array:
         found = self._columns.get(name)
         if found is None:

@@ -7,15 +7,18 @@ which log they are: one that has lost, gained or changed any record below ``upto
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from neverforget.storage.longterm_results import Namespace, Status, TurnPoint
-from neverforget.storage.memory_table import COLUMNS, Array, MemoryTable
+from neverforget.storage.memory_table import COLUMNS, FIXED, Array, MemoryTable
 from neverforget.storage.relation_table import RELATION_COLUMNS, RelationTable
+
+if TYPE_CHECKING:
+    from neverforget.storage.longterm_rows import RowsView
 
 T = TypeVar("T")
 
@@ -54,6 +57,42 @@ class Snapshot:
             list(relations.kinds.values),
             list(relations.turns.values),
         )
+
+    @staticmethod
+    def begin(
+        upto: int, rows: RowsView, table: MemoryTable, relations: RelationTable
+    ) -> Callable[[], Snapshot]:
+        """As ``take``, in two parts: now a copy of what ``rows``, which stand still and are of the
+        same moment, do not hold; the rest on whatever thread calls what this returns.
+        """
+        held = set(rows.columns)
+        others = {
+            name: table.column(name) if name in FIXED else table.column(name).copy()
+            for name in COLUMNS
+            if name not in held
+        }
+        interned = (table.types, table.namespaces, table.agents, table.speakers, table.tags)
+        names: list[Any] = [list(each.values) for each in interned]
+        related = {name: relations.column(name).copy() for name in RELATION_COLUMNS}
+        kinds, turns = list(relations.kinds.values), list(relations.turns.values)
+
+        def rest() -> Snapshot:
+            memories = {n: others[n] if n in others else rows.column(n) for n in COLUMNS}
+            return Snapshot(
+                upto,
+                0,
+                memories,
+                types=names[0],
+                namespaces=names[1],
+                agents=names[2],
+                speakers=names[3],
+                tags=names[4],
+                relations=related,
+                kinds=kinds,
+                turns=turns,
+            )
+
+        return rest
 
     def compact(self, heads_crc: int) -> Snapshot:
         """The same without names that only what is gone bore, and without relations that nobody

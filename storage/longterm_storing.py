@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -86,12 +87,13 @@ class Storing:
         )
         return self._publication
 
-    def _table_at(self, moment: Moment, anew: bool) -> Snapshot | None:
+    def _table_at(self, moment: Moment, anew: bool) -> Callable[[], Snapshot] | None:
         """None: the one that is stored will do, opening replays the rest."""
         parts = self.manifest.of("table")
         if not anew and parts and moment.upto - parts[-1].stop < TABLE_LAG_BYTES:
             return None
-        return Snapshot.take(moment.upto, 0, self._state.table, self._state.relations)
+        rows = self.index.view().rows  # of this very moment
+        return Snapshot.begin(moment.upto, rows, self._state.table, self._state.relations)
 
     def _same_vectors(
         self, fold: Fold | None, words: Words, moment: Moment, anew: bool

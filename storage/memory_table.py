@@ -54,7 +54,10 @@ COLUMNS: dict[str, type[np.generic]] = {
     "forgotten_in": np.uint64,  # position of the FORGOTTEN record
     "original": np.uint32,  # row of the memory this is a chunk or summary of, NO_ROW: none
 }
+FIXED = ("high", "middle", "low", "born")  # never change once a row is there
 _FIRST_ROWS = 256
+_FEW_ROWS = 65_536
+_MANY = 128  # times as many are reserved: address space, of which the kernel gives what is used
 
 
 def _prefixes(namespace: Namespace) -> Iterable[Namespace]:
@@ -208,7 +211,10 @@ class MemoryTable:
             self._columns[name][row] = value
 
     def _grow(self, rows: int) -> None:
-        capacity = max(rows, len(self._columns["high"]) * 2)
+        # Moving a large table would hold up the write that met its end.
+        capacity = max(2 * rows, _FIRST_ROWS)
+        if capacity > _FEW_ROWS:
+            capacity = max(capacity, min(_MANY * _FEW_ROWS, _MANY * rows))
         for name, column in self._columns.items():
             grown = np.zeros(capacity, column.dtype)
             grown[: self.count] = column[: self.count]
@@ -223,4 +229,4 @@ class MemoryTable:
 
     @property
     def bytes(self) -> int:
-        return sum(column.nbytes for column in self._columns.values())
+        return sum(column[: self.count].nbytes for column in self._columns.values())

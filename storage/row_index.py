@@ -13,21 +13,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-_RECENT_MAX = 65_536
-# Merge when the dict holds so many, or an eighth of the columns: a merge copies all of them.
-_RECENT_SHARE = 8
+_RECENT_MAX = 4_096
+# What is merged is put beside the columns first, and into them when it is an eighth of these: a
+# merge copies them.
+_SHARE = 8
+_BESIDE_MAX = 65_536
 
 Array = NDArray[Any]
+Columns = tuple[Array, Array]  # numbers, ascending, and their rows
+_NOTHING: Columns = np.empty(0, np.uint64), np.empty(0, np.uint32)
 
 
 class RowIndex:
     def __init__(self) -> None:
-        self._columns: tuple[Array, Array] = np.empty(0, np.uint64), np.empty(0, np.uint32)
+        self._columns: tuple[Columns, Columns] = _NOTHING, _NOTHING  # all but the newest; beside
         self._recent: dict[int, int | list[int]] = {}
         self._count = 0
 
     def __len__(self) -> int:
-        return len(self._columns[1]) + self._count
+        return sum(len(rows) for _, rows in self._columns) + self._count
 
     def add(self, number: int, row: int) -> None:
         held = self._recent.get(number)
@@ -38,24 +42,26 @@ class RowIndex:
         else:
             self._recent[number] = [held, row]
         self._count += 1
-        if self._count > max(_RECENT_MAX, len(self._columns[1]) // _RECENT_SHARE):
+        if self._count > _RECENT_MAX:
             self._merge()
 
     def extend(self, numbers: Array, rows: Array) -> None:
         """Many at once, above all that was added before."""
         self._merge()
-        self._absorb(np.asarray(numbers, np.uint64), np.asarray(rows, np.uint32))
+        old, beside = self._columns
+        more = np.asarray(numbers, np.uint64), np.asarray(rows, np.uint32)
+        self._columns = _merged(_merged(old, beside), more), _NOTHING
 
     def find(self, number: int) -> list[int]:
         """The rows of ``number``, in the order they were added."""
-        wanted = np.uint64(number)
         recent = self._recent.get(number)  # before the columns: a merge fills these first
-        numbers, rows = self._columns
-        first = int(numbers.searchsorted(wanted, "left"))
+        wanted = np.uint64(number)
         found: list[int] = []
-        if first < len(numbers) and numbers[first] == wanted:
-            last = int(numbers.searchsorted(wanted, "right"))
-            found = rows[first:last].tolist()
+        for numbers, rows in self._columns:
+            first = int(numbers.searchsorted(wanted, "left"))
+            if first < len(numbers) and numbers[first] == wanted:
+                last = int(numbers.searchsorted(wanted, "right"))
+                found += rows[first:last].tolist()
         if recent is None:
             return found
         return [*found, *(recent if isinstance(recent, list) else (recent,))]
@@ -64,13 +70,8 @@ class RowIndex:
         """Every row of any of ``numbers``, in no order."""
         self._merge()
         wanted = np.unique(np.asarray(numbers, np.uint64))
-        held, all_rows = self._columns
-        first = held.searchsorted(wanted, "left")
-        last = held.searchsorted(wanted, "right")
-        counts = last - first
-        starts = np.repeat(first - np.concatenate(([0], np.cumsum(counts)[:-1])), counts)
-        found: Array = all_rows[starts + np.arange(int(counts.sum()))]
-        return found
+        parts = [_rows_of(columns, wanted) for columns in self._columns]
+        return np.concatenate(parts)
 
     def _merge(self) -> None:
         if not self._count:
@@ -80,15 +81,29 @@ class RowIndex:
             for row in held if isinstance(held, list) else (held,):
                 numbers.append(number)
                 rows.append(row)
-        self._absorb(np.array(numbers, np.uint64), np.array(rows, np.uint32))
+        old, beside = self._columns
+        beside = _merged(beside, (np.array(numbers, np.uint64), np.array(rows, np.uint32)))
+        if len(beside[1]) > max(_BESIDE_MAX, len(old[1]) // _SHARE):
+            old, beside = _merged(old, beside), _NOTHING
+        self._columns = old, beside
         self._recent, self._count = {}, 0
 
-    def _absorb(self, numbers: Array, rows: Array) -> None:
-        order = np.argsort(numbers, kind="stable")
-        numbers, rows = numbers[order], rows[order]
-        held, held_rows = self._columns
-        if not len(held) or (len(numbers) and held[-1] <= numbers[0]):
-            self._columns = np.concatenate((held, numbers)), np.concatenate((held_rows, rows))
-            return
-        places = held.searchsorted(numbers, "right")
-        self._columns = np.insert(held, places, numbers), np.insert(held_rows, places, rows)
+
+def _merged(held: Columns, more: Columns) -> Columns:
+    """Of equal numbers the rows of ``more`` come later."""
+    order = np.argsort(more[0], kind="stable")
+    numbers, rows = more[0][order], more[1][order]
+    if not len(held[0]) or (len(numbers) and held[0][-1] <= numbers[0]):
+        return np.concatenate((held[0], numbers)), np.concatenate((held[1], rows))
+    places = held[0].searchsorted(numbers, "right")
+    return np.insert(held[0], places, numbers), np.insert(held[1], places, rows)
+
+
+def _rows_of(columns: Columns, wanted: Array) -> Array:
+    numbers, rows = columns
+    first = numbers.searchsorted(wanted, "left")
+    last = numbers.searchsorted(wanted, "right")
+    counts = last - first
+    starts = np.repeat(first - np.concatenate(([0], np.cumsum(counts)[:-1])), counts)
+    found: Array = rows[starts + np.arange(int(counts.sum()))]
+    return found

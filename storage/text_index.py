@@ -180,15 +180,14 @@ class TextIndex:
         assert commit is self._committing and commit.done is not None, "run it first"
         self._disk.adopt(commit.done)
         searcher = self._disk.searcher()
+        # Only the writer changes these, and that is the one who calls: readers need not wait.
+        held = self._overlay
+        # Of what the commit brought, these have been removed or replaced since it began.
+        died = {held.documents[row].id for row in held.dead - commit.dead if row < commit.rows}
+        removed = (self._removed - commit.removed) | died
+        rest = held.since(commit.rows)
         with self._guard:
-            # Of what the commit brought, these have been removed or replaced since it began.
-            died = {
-                self._overlay.documents[row].id
-                for row in self._overlay.dead - commit.dead
-                if row < commit.rows
-            }
-            self._removed = (self._removed - commit.removed) | died
-            self._overlay = self._overlay.since(commit.rows)
+            self._removed, self._overlay = removed, rest
             self._searcher, self._snapshot = searcher, None
         self._committing = None
 

@@ -101,10 +101,10 @@ class VectorIndex:
             raise InvalidArgument("an id is given twice in one call")
         if not len(given):
             return
+        count = len(self._alive)
+        self._make_room(count + len(given))
         with self._lock:
             self._take_out(np.sort(given))
-            count = len(self._alive)
-            self._make_room(count + len(given))
             self._ids[count : count + len(given)] = given
             self._vectors[count : count + len(given)] = rows
             self._alive = np.concatenate([self._alive, np.ones(len(given), bool)])
@@ -138,20 +138,21 @@ class VectorIndex:
         """
         assert fold is self._folding, "not the fold that is under way"
         before = fold.snapshot
+        # Only the writer changes these, and that is the one who calls: readers need not wait.
+        count = len(before.overlay.alive)
+        # Of what went into the base, these have been removed or replaced since.
+        died = before.overlay.alive & ~self._alive[:count]
+        later = self._removed[~members(self._removed, before.removed)]
+        removed = np.sort(np.concatenate([before.overlay.ids[died], later]))
+        alive = self._alive[count:].copy()
+        used = slice(count, count + len(alive))
+        ids, vectors = _rows(max(_ROWS_MIN, len(alive)), self.dimension)
+        ids[: len(alive)], vectors[: len(alive)] = self._ids[used], self._vectors[used]
+        row_of = {key: row - count for key, row in self._row_of.items() if row >= count}
         with self._lock:
-            count = len(before.overlay.alive)
-            # Of what went into the base, these have been removed or replaced since.
-            died = before.overlay.alive & ~self._alive[:count]
-            later = self._removed[~members(self._removed, before.removed)]
-            self._removed = np.sort(np.concatenate([before.overlay.ids[died], later]))
-            self._base = base
-            ids, vectors = self._ids[count:], self._vectors[count:]
-            self._alive = self._alive[count:].copy()
-            self._ids, self._vectors = _rows(max(_ROWS_MIN, len(ids)), self.dimension)
-            self._ids[: len(ids)] = ids
-            self._vectors[: len(ids)] = vectors
-            self._row_of = {key: row - count for key, row in self._row_of.items() if row >= count}
-            self._snapshot = None
+            self._base, self._removed = base, removed
+            self._alive, self._ids, self._vectors = alive, ids, vectors
+            self._row_of, self._snapshot = row_of, None
         self._folding = None
 
     def abandon_fold(self, fold: Fold) -> None:
