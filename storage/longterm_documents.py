@@ -36,16 +36,16 @@ class ForgottenTexts:
     def discard(self, row: int) -> bool:
         return self._texts.discard(row)
 
+    def text_of(self, row: int) -> str | None:
+        """None for a row that is not forgotten, or says nothing."""
+        return self._texts.text_of(row)
+
     def cut_from(self, context: str) -> str:
         return self._texts.cut_from(context)
 
     def stand_in(self, context: str) -> bool:
         """Whether any of them does."""
         return self._texts.stand_in(context)
-
-    def stands_in(self, row: int, context: str) -> bool:
-        text = self._texts.text_of(row)
-        return text is not None and Quotes([text]).stand_in(context)
 
 
 def document_of(row: int, body: Body, timestamp_us: int, forgotten: ForgottenTexts) -> TextDocument:
@@ -62,11 +62,6 @@ def document_of(row: int, body: Body, timestamp_us: int, forgotten: ForgottenTex
         _date(when),
         tuple(namespace_label(place[:length]) for length in range(1, len(place) + 1)),
     )
-
-
-def speaker_of(body: Body) -> str | None:
-    speaker = body.get(M[MemoryField.SPEAKER])
-    return speaker if isinstance(speaker, str) else None
 
 
 def namespace_label(namespace: Namespace) -> str:

@@ -20,7 +20,8 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -40,6 +41,7 @@ from neverforget.storage.longterm_state import LongTermState
 from neverforget.storage.longterm_view import LongTermView
 from neverforget.storage.longterm_waiting import Waiting, WaitingForVectors
 from neverforget.storage.memory_table import Array
+from neverforget.storage.quotes import Quotes, stands_in
 from neverforget.storage.record import Header
 from neverforget.storage.text_index import CONTEXT, TextDocument, TextIndex
 from neverforget.storage.vector_index import VectorIndex
@@ -47,6 +49,7 @@ from neverforget.storage.vector_index import VectorIndex
 __all__ = ["LongTermIndex", "Waiting"]
 
 _HIDDEN_MAX: Final = 100  # texts that searches look for in what they find, until they are cut out
+_TURNED_MAX: Final = 8  # forgotten or restored one by one; more of them in one pass
 _NEIGHBOURS_MAX: Final = 1_000  # memories looked at for a forgotten text in their context
 
 
@@ -87,6 +90,7 @@ class LongTermIndex(WaitingForVectors):
         self.erasures = self.erasures_cleared = 0  # noticed, and those that no file holds any more
         self._kept: dict[int, TextDocument | None] | None = None
         self._changes: deque[_Change] = deque()
+        self._looked_at = 0  # changes at the left end, for texts that turn up in contexts
         self._brought = np.zeros(0, np.uint64)  # by row: position of the record whose words are in
         self._view: LongTermView | None = None
 
@@ -135,14 +139,45 @@ class LongTermIndex(WaitingForVectors):
     def bring(self, limit: int | None = None) -> int:
         """Bring words of up to ``limit`` changed memories. Returns how many are left."""
         done = 0
+        self._look_ahead()
         while self._changes and (limit is None or done < limit):
             change = self._changes[0]
             self._bring(change)
             done += 1
             with self._lock:
                 self._changes.popleft()
+                self._looked_at = max(0, self._looked_at - 1)
                 self._view = None
         return len(self._changes)
+
+    def _look_ahead(self) -> None:
+        """Where many are forgotten or restored, what quotes them is indexed again once, and not
+        once for each of them.
+        """
+        with self._lock:
+            changes = list(islice(self._changes, self._looked_at, None))
+            self._looked_at = len(self._changes)
+        turned = [c for c in changes if c.status == Status.FORGOTTEN or self._is_hidden(c.row)]
+        if len(turned) <= _TURNED_MAX:
+            return
+        affected = Quotes()
+        for change in turned:
+            held = self.forgotten.text_of(change.row)
+            if change.status == Status.FORGOTTEN:
+                text = self._text_at(change.position)
+                if text.strip() == held:
+                    continue
+                self.forgotten.add(change.row, text)
+            else:
+                text = held or ""
+                self.forgotten.discard(change.row)
+            affected.add(change.row, text)
+        going = [c.row for c in changes if c.status >= Status.FORGOTTEN]
+        rows = np.setdiff1d(np.flatnonzero(self._state.table.column("has_context")), going)
+        self._index_again(rows.tolist(), affected.stand_in)
+
+    def _is_hidden(self, row: int) -> bool:
+        return self.forgotten.text_of(row) is not None
 
     def _bring(self, change: _Change) -> None:
         row, position = change.row, change.position
@@ -150,10 +185,14 @@ class LongTermIndex(WaitingForVectors):
         header, body = self._read(change)
         if change.status == Status.FORGOTTEN and body is not None:
             text = str(body.get(M[MemoryField.TEXT], ""))
-            self.forgotten.add(row, text)
-            self._cut_from_neighbours(row, text)
-        elif change.status != Status.FORGOTTEN and self.forgotten.discard(row):
-            self._put_back_into_neighbours()
+            if text.strip() != (self.forgotten.text_of(row) or ""):
+                self.forgotten.add(row, text)
+                self._cut_from_neighbours(text)
+        elif change.status != Status.FORGOTTEN:
+            text = self.forgotten.text_of(row) or ""
+            # Of what is purged or erased no context holds a copy any more.
+            if self.forgotten.discard(row) and change.status != Status.GONE:
+                self._put_back_into_neighbours(text)
         if body is None or header is None or change.status == Status.FORGOTTEN:
             self._take_out(row)
             self._brought[row] = 0
@@ -186,17 +225,17 @@ class LongTermIndex(WaitingForVectors):
         if self._kept is not None:
             self._kept[row] = None
 
-    def _cut_from_neighbours(self, row: int, text: str) -> None:
+    def _cut_from_neighbours(self, text: str) -> None:
         hits = self.text.snapshot().search(text, _NEIGHBOURS_MAX, field=CONTEXT)
-        self._index_again(hits.ids.tolist(), row)
+        self._index_again(hits.ids.tolist(), lambda context: stands_in(text, context))
 
-    def _put_back_into_neighbours(self) -> None:
+    def _put_back_into_neighbours(self, text: str) -> None:
         """Those that it was cut from cannot be found by it: all that have a context are read."""
-        table = self._state.table
-        self._index_again(np.flatnonzero(table.column("has_context")).tolist(), None)
+        rows = np.flatnonzero(self._state.table.column("has_context"))
+        self._index_again(rows.tolist(), lambda context: stands_in(text, context))
 
-    def _index_again(self, rows: Iterable[int], because_of: int | None) -> None:
-        """Rows whose words are in, where ``because_of`` stands in their context."""
+    def _index_again(self, rows: Iterable[int], wanted: Callable[[str], bool]) -> None:
+        """Rows whose words are in, and whose context is wanted."""
         for row in rows:
             position = int(self._brought[row]) if row < len(self._brought) else 0
             if not position:
@@ -205,8 +244,7 @@ class LongTermIndex(WaitingForVectors):
                 header, body = self._state.bodies.read(position)
             except Corrupt:
                 continue
-            context = str(body.get(M[MemoryField.CONTEXT], ""))
-            if because_of is None or self.forgotten.stands_in(because_of, context):
+            if wanted(str(body.get(M[MemoryField.CONTEXT], ""))):
                 self._put(document_of(row, body, header.timestamp, self.forgotten))
 
     @property

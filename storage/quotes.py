@@ -107,6 +107,17 @@ class Quotes:
         return 0
 
 
+def stands_in(wanted: str, text: str) -> bool:
+    """Whether this one text does."""
+    wanted = wanted.strip()
+    at = text.find(wanted) if wanted else -1
+    while at >= 0:
+        if is_whole(text, at, at + len(wanted)):
+            return True
+        at = text.find(wanted, at + 1)
+    return False
+
+
 def is_whole(text: str, start: int, stop: int) -> bool:
     """Whether [start, stop) is not a part of longer words: "Yes" in "Yesterday" is. In scripts
     that put no blanks between words every place is the end of one.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neverforget.storage.quotes import Quotes
+from neverforget.storage.quotes import Quotes, stands_in
 
 LETTERS = st.text(alphabet="ab .", max_size=30)
 
@@ -53,7 +53,7 @@ def test_what_is_discarded_is_found_no_more_unless_another_owns_it() -> None:
     assert len(quotes) == 0
 
 
-def stands_in(wanted: str, text: str) -> bool:
+def tried(wanted: str, text: str) -> bool:
     """By trying every place."""
     for at in range(len(text) - len(wanted) + 1):
         stop = at + len(wanted)
@@ -67,4 +67,6 @@ def stands_in(wanted: str, text: str) -> bool:
 @given(st.lists(LETTERS, max_size=6), LETTERS)
 def test_it_finds_what_trying_each_of_them_finds(texts: list[str], text: str) -> None:
     wanted = [each.strip() for each in texts if each.strip() and len(each.strip()) < 24]
-    assert Quotes(wanted).stand_in(text) is any(stands_in(each, text) for each in wanted)
+    assert Quotes(wanted).stand_in(text) is any(tried(each, text) for each in wanted)
+    for each in wanted:
+        assert stands_in(each, text) is tried(each, text)
