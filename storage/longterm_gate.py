@@ -1,9 +1,9 @@
 """What a filter lets through, for all legs of one search.
 
 Columns are asked at once. ``where`` asks the record of each memory (about 20 us, more where its
-page is not in memory): first only of what the legs find; where that leaves too few, of everything that the
-columns let through, once, so that the search is exact and its work bounded by their number. What
-was found out is kept for the next search with the same ``where``.
+page is not in memory): first only of what the legs find; where that leaves too few, of everything
+that the columns let through, once, so that the search is exact and its work bounded by their
+number. What was found out is kept for the next search with the same ``where``.
 """
 
 from __future__ import annotations
