@@ -114,12 +114,13 @@ def test_nothing_is_left_of_it(
         b.archive(secret.id, reason=f"said by {MARK}speaker")
         b.forget_where(where={f"metadata.{MARK}field": {"$in": [[f"{MARK}value"]]}})
         b.forget_where(tags=(MARK,), namespace=("u",))
-        for call in (
+        refused: list[Callable[[], object]] = [
             lambda: b.forget(secret.id, confirm=None, reason=f"{MARK}value"),
             lambda: b.region.forget_where(
                 MemoryFilter(where={"metadata.x": KEY}), **b.asked(confirm=None)
             ),
-        ):
+        ]
+        for call in refused:
             with pytest.raises(ConfirmationRequired):
                 call()
         stored(b)
