@@ -14,7 +14,7 @@ from neverforget.storage.longterm import LongTermRegion
 from neverforget.storage.manifest import Examined, examine
 from neverforget.storage.results import Finding
 
-_TIMES_MAX = 5
+_LOOKS_MAX = 5
 
 
 class CheckedLongTerm:
@@ -76,12 +76,17 @@ class _Verification:
         anew, at the latest when the store is opened.
         """
         log_id = read_identity(self._fs, self._region.state.directory).log_id
-        found = Examined(None, (), (), ())
-        for _ in range(_TIMES_MAX):
-            number = indexing.on_disk.generation
-            self._go_on()
-            found = examine(self._fs, indexing.directory, log_id, depth="sha")
-            if indexing.on_disk.generation == number:
-                break  # else its files were replaced under it
+        found = self._examined(indexing, log_id)
+        lasting = found.findings
+        for _ in range(_LOOKS_MAX - 1):
+            if not lasting:
+                break
+            # Damage stays. A file that was replaced under the look at it is another one by now.
+            found = self._examined(indexing, log_id)
+            lasting = tuple(one for one in lasting if one in found.findings)
         self.bytes += sum(part.seal.size for part in found.usable if part.seal is not None)
-        return found.findings
+        return lasting
+
+    def _examined(self, indexing: Indexing, log_id: int) -> Examined:
+        self._go_on()
+        return examine(self._fs, indexing.directory, log_id, depth="sha")

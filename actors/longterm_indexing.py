@@ -164,11 +164,10 @@ class Indexing:
 
     def is_clean(self, end: int) -> bool:
         """No derived file holds what was erased in the log below ``end``."""
-        reindexing, index = self._reindexing, self.index
-        indexes = [index]
-        if reindexing is not None and reindexing.opened is not None:
-            indexes.append(reindexing.opened.index)
-        return all(each is not None and each.upto >= end and not each.erased for each in indexes)
+        current, reindexing = self._current, self._reindexing
+        if self.index is None or current is None or not current.is_clean(end):
+            return False
+        return reindexing is None or reindexing.is_clean(end)
 
     @property
     def findings(self) -> list[Finding]:
@@ -305,6 +304,9 @@ class Indexing:
                 reindexing.opened.index.notice()
         if complete:
             self._go_over(reindexing, current)
+        elif reindexing.has_failed:
+            collect_folders(self._fs, self._folders.directory, self.embedder.held.folder)
+            reindexing.removed()
         return reindexing.changed or reindexing.state != "running"
 
     def _begin_reindexing(self, name: str) -> Reindexing:

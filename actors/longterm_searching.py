@@ -226,9 +226,10 @@ class Recalls:
             asked.vector = None  # the store has gone over to another embedder since
         if asked.by_vector and asked.vector is None:
             asked.vector_of = searched.embedder
-            asked.vector = self._vector(asked, query.meaning, view)
-            if asked.vector is None:
-                return None
+            vector = self._vector(asked, query.meaning, view)
+            if vector is None:
+                return None  # another thread has it by now: nothing of it is touched here
+            asked.vector = vector
         if request.strategy == "vector" and isinstance(asked.vector, NeverforgetError):
             raise _of_embedder(asked.vector)
         vector = asked.vector if asked.has_vector else None
@@ -252,7 +253,9 @@ class Recalls:
             asked.vector = outcome
             with self._idle:
                 self._embedding.discard(asked)
-            self._threads.submit(lambda: self._search(asked))
+            if not self._threads.submit(lambda: self._search(asked)):
+                ended = Unavailable("the owner has ended; ask again", outcome="not_applied")
+                asked.pending.reply(failure(asked.request.id, ended))
 
         with self._idle:
             self._embedding.add(asked)

@@ -35,6 +35,10 @@ class OpenIndexes:
         """That can be had."""
         return not self.index.view().waiting
 
+    def is_clean(self, end: int) -> bool:
+        """No file here holds what was erased in the log below ``end``."""
+        return self.index.upto >= end and not self.index.erased
+
     def step(self) -> bool:
         """Bring a slice of words, texts to the embedder, vectors back; see to the generation. True:
         there is something to see.

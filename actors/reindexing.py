@@ -9,6 +9,7 @@ calls it all; only opening, which writes all words anew, runs on a thread of its
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Literal
 
@@ -54,12 +55,23 @@ class Reindexing:
         self._wake = wake
         self._thread = WorkerThreads("neverforget-reindex", 1)
         self._outcome: OpenIndexes | Exception | None = None
-        self._opening = False
+        self._opening = self._has_folder = False
         self._target: int | None = None
+        self._closed = False
+        self._lock = threading.Lock()  # of ``_outcome``, when it is closed
 
     def reply(self, id: int) -> ReindexReply:
         reason = self.reason or (self._embedder.health.reason if self.state == "running" else None)
         return ReindexReply(id, self.state, self.done, self.total, reason)
+
+    def is_clean(self, end: int) -> bool:
+        """As ``OpenIndexes.is_clean``; of files that are being made, or removed, nobody can say."""
+        opened = self.opened
+        return not self._has_folder if opened is None else opened.is_clean(end)
+
+    @property
+    def has_failed(self) -> bool:
+        return self.state == "failed"
 
     @property
     def held(self) -> EmbedderFile:
@@ -108,13 +120,15 @@ class Reindexing:
         if same == (current.name, current.model, current.dimension):
             self.finished()
             return
-        self._opening = True
+        self._opening = self._has_folder = True
 
         def work() -> None:
             try:
                 self._outcome = self._open_folder(held)
             except Exception as error:
                 self._outcome = error
+            if self._closed:
+                self._close_outcome()
             self._wake()
 
         self._thread.submit(work)
@@ -134,9 +148,14 @@ class Reindexing:
         return self._target is not None and opened.stored.manifest.watermark >= self._target
 
     def finished(self) -> None:
-        self.opened = None
+        """And one of the two folders is removed."""
+        self.opened, self._has_folder = None, False
         self.state = "done"
         self._thread.close(0.5)
+
+    def removed(self) -> None:
+        """The folder of one that failed."""
+        self._has_folder = False
 
     def fail(self, error: Exception) -> None:
         self.state, self.reason = "failed", said(error, self._folder).message
@@ -152,12 +171,18 @@ class Reindexing:
 
     def close(self) -> None:
         """Give it up; what it has made is removed when the store is opened."""
+        self._closed = True
         self._thread.close(0.5)
-        left = self.opened
-        if left is None and isinstance(self._outcome, OpenIndexes):
-            left = self._outcome
-        self.opened = self._outcome = None
+        self._close_outcome()
+        left, self.opened = self.opened, None
         if left is not None:
             left.close(orderly=False)
         elif self._pumps is not None:
             self._pumps.close()
+
+    def _close_outcome(self) -> None:
+        """On the thread that opens, when it has ended too late for ``close``."""
+        with self._lock:
+            outcome, self._outcome = self._outcome, None
+        if isinstance(outcome, OpenIndexes):
+            outcome.close(orderly=False)

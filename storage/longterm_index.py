@@ -38,7 +38,7 @@ from neverforget.storage.longterm_moment import Moment
 from neverforget.storage.longterm_results import Status
 from neverforget.storage.longterm_rows import SearchRows
 from neverforget.storage.longterm_state import LongTermState
-from neverforget.storage.longterm_view import LongTermView
+from neverforget.storage.longterm_view import LongTermView, vector_ids_of
 from neverforget.storage.longterm_waiting import Waiting, WaitingForVectors
 from neverforget.storage.memory_table import Array
 from neverforget.storage.quotes import Quotes, stands_in
@@ -313,6 +313,14 @@ class LongTermIndex(WaitingForVectors):
         known = min(count, len(self._brought))
         held[:known] = self._brought[:known]
         return held
+
+    def drop_gone(self) -> None:
+        """Vectors of what is gone leave before its words are looked at: no fold that begins now is
+        to take them to a file. While the owner changes nothing.
+        """
+        gone = [change.row for change in self._changes if change.status == Status.GONE]
+        if gone and self.vectors is not None:
+            self.vectors.remove(vector_ids_of(self.vectors.snapshot(), np.unique(gone)))
 
     def keep_words(self) -> None:
         """Keep what is brought from now on, for a text index that is made beside this one."""

@@ -91,6 +91,7 @@ class Publication:
     text: TextIndex
     anew: bool
     superseded: Callable[[], bool]
+    erasures: int  # noticed before it began: its files hold nothing of these
     snapshot: Callable[[], Snapshot] | None
     fold: Fold | None
     commit: Commit | None

@@ -58,6 +58,8 @@ class Storing:
         assert state.log.durable >= moment.upto, "sync first: the log must not lose what is stored"
         anew = anew or index.erased
         erasures = index.erasures
+        if anew:
+            index.drop_gone()
         fold = None if index.vectors is None else index.vectors.begin_fold()
         commit = None
         if anew:
@@ -79,6 +81,7 @@ class Storing:
             text=index.text,
             anew=anew,
             superseded=lambda: index.erasures != erasures,
+            erasures=erasures,
             snapshot=self._table_at(moment, anew),
             fold=fold,
             commit=commit,
@@ -138,10 +141,10 @@ class Storing:
         elif commit is not None:
             index.text.abandon_commit(commit)
         self.manifest, self._publication = publication.manifest, None
-        if not publication.superseded():
-            index.erasures_cleared = index.erasures
         self._read_bodies_from(self.manifest)
         collect(self._fs, self.directory, self.manifest)
+        # Of when it began: the owner may erase at this moment. And the old files are gone only now.
+        index.erasures_cleared = publication.erasures
         if publication.commit_error is not None:
             raise publication.commit_error
         return self.manifest

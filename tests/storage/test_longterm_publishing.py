@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from neverforget.storage import longterm_storing, manifest
 from neverforget.storage.errors import EmbedderMismatch, OutOfSpace
 from neverforget.storage.longterm_bodies import LogBodies
 from neverforget.storage.longterm_generations import Generations
@@ -16,7 +17,9 @@ from neverforget.storage.longterm_index import LongTermIndex
 from neverforget.storage.longterm_moment import Moment
 from neverforget.storage.longterm_results import MemoryFilter
 from neverforget.storage.longterm_row_generations import GenerationBodies
+from neverforget.storage.longterm_view import rows_of_vectors
 from neverforget.storage.table_file import stored_table
+from neverforget.storage.vector_index import VectorBase
 from tests.storage.small_index import BOUNDS, DIMENSION, MODEL, IndexBench, indexed, windows
 
 
@@ -96,6 +99,55 @@ def test_an_erasure_meanwhile_makes_it_worthless_and_the_next_holds_nothing_of_i
         files = [path for path in tmp_path.rglob("*") if path.is_file()]
         for word in (b"xylophonequartz", b"Quetzalcoatlus", b"zirconflux"):
             assert [path.name for path in files if word in path.read_bytes()] == []
+
+
+def test_a_vector_of_what_is_erased_as_it_begins_is_in_no_file(tmp_path: Path) -> None:
+    """The owner had erased between the last words that were brought and the beginning: the next
+    base took its vector along, and counted as clean.
+    """
+    with indexed(tmp_path) as bench:
+        ids = told(bench, 0, 5)
+        bench.follow()
+        bench.stored.publish()
+        row = bench.region.row(ids[2])
+        bench.erase(ids[2])
+        bench.index.notice()
+        publication = bench.stored.begin()
+        assert publication.run() and bench.stored.finish(publication) is not None
+        assert not bench.index.erased
+        (part,) = bench.stored.manifest.of("vectors")
+        assert part.seal is not None
+        base = VectorBase.load(bench.fs, bench.derived / part.name, part.seal, DIMENSION)
+        assert sorted({*range(5)} - {row}) == sorted(set(rows_of_vectors(base.ids).tolist()))
+        bench.follow()
+        assert bench.words("word2") == [] and bench.near("word3", 1) == ["barn 3\nword3"]
+
+
+def test_an_erasure_counts_as_done_when_the_old_files_are_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was answered a moment before; and one that came in that moment counted as done with it."""
+    with indexed(tmp_path) as bench:
+        ids = told(bench, 0, 5)
+        bench.follow()
+        bench.stored.publish()
+        bench.erase(ids[2])
+        bench.follow()
+        publication = bench.stored.begin()
+        assert publication.run()
+        def collect(*asked: Any, **how: Any) -> list[str]:
+            assert bench.index.erased
+            bench.erase(ids[3])
+            bench.index.notice()
+            return manifest.collect(*asked, **how)
+
+        monkeypatch.setattr(longterm_storing, "collect", collect)
+        bench.stored.finish(publication)
+        assert bench.index.erased
+        monkeypatch.undo()
+        bench.follow()
+        bench.stored.publish()
+        assert not bench.index.erased
 
 
 def test_one_that_failed_is_abandoned_and_the_next_brings_everything(tmp_path: Path) -> None:
