@@ -123,6 +123,7 @@ class Storing:
 
     def _begin(self) -> None:
         with self._owner_waits():
+            self._stored.index.notice()  # the owner may have put it off
             if self._region.durable < self._stored.index.upto:
                 # What is stored must not be newer than what is safe: a sync is due.
                 self._not_before = self._monotonic() + _LOOK_S
@@ -166,6 +167,7 @@ class Storing:
 
     def _store_now(self) -> None:
         index = self._stored.index
+        index.notice()
         while index.bring(_SLICE):
             if index.lag > QUICK_CHANGES:
                 return

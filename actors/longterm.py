@@ -1,11 +1,11 @@
 """The owner of the long-term store: a ``RegionOwner`` whose memories are searched.
 
-After a turn that changed something the indexes are told, before what deletes is answered: no later
-recall finds what was deleted. An erasure is answered when its words have left every derived file,
-too. Reads by id are answered in the loop; searches never run in it, see ``longterm_searching``;
-another thread keeps the indexes, see ``longterm_indexing``. Nothing that was acknowledged depends
-on either: what is damaged of the derived files is made anew from the log and reported, and no
-caller sees it.
+Soon after a turn that changed something the indexes are told; at once when a recall comes, and
+before what deletes is answered: no later recall finds what was deleted. An erasure is answered when
+its words have left every derived file, too. Reads by id are answered in the loop; searches never
+run in it, see ``longterm_searching``; another thread keeps the indexes, see ``longterm_indexing``.
+Nothing that was acknowledged depends on either: what is damaged of the derived files is made anew
+from the log and reported, and no caller sees it.
 """
 
 from __future__ import annotations
@@ -37,6 +37,10 @@ from neverforget.storage.filesystem import FileSystem, LocalFileSystem
 from neverforget.storage.longterm import LongTermRegion
 
 __all__ = ["LONGTERM", "LongTerm", "LongTermSpec"]
+
+# Telling the indexes costs as much for one memory as for many, and sets other threads to work while
+# the next is to be remembered.
+_NOTICE_S = 0.005
 
 LONGTERM = -2  # stands in a Welcome where a partition has its number
 
@@ -89,6 +93,7 @@ class LongTerm(RegionOwner[LongTermRegion]):
         )
         self._promises = Promises()
         self._news = False
+        self._notice_at: float | None = None
 
     def close(self) -> None:
         """As any owner; does not wait for an embedder that hangs."""
@@ -142,13 +147,25 @@ class LongTerm(RegionOwner[LongTermRegion]):
     def _due(self) -> float | None:
         if self._news:
             return 0.0
-        dues = (self._recalls.deadline(), self._promises.deadline(self._clock.monotonic()))
+        dues = (
+            self._notice_at,
+            self._recalls.deadline(),
+            self._promises.deadline(self._clock.monotonic()),
+        )
         return min((at for at in dues if at is not None), default=None)
 
     def _pass_time(self, now: float) -> None:
         self._news = False
+        if self._notice_at is not None and self._notice_at <= now:
+            with self._turn:
+                self._notice()
         self._recalls.look()
         self._keep_promises()
+
+    def _notice(self) -> None:
+        self._notice_at = None
+        if self._indexing is not None:
+            self._indexing.notice()
 
     def _keep_promises(self) -> None:
         if self._indexing is not None:
@@ -161,13 +178,12 @@ class LongTerm(RegionOwner[LongTermRegion]):
     # ---- one turn --------------------------------------------------------------------------------
 
     def _acknowledged(self, region: LongTermRegion, mutations: Mutations[LongTermRegion]) -> None:
-        if mutations.staged and self._indexing is not None:
-            self._indexing.notice()
+        if mutations.staged and self._notice_at is None:
+            self._notice_at = self._clock.monotonic() + _NOTICE_S
 
     def _acted(self, region: LongTermRegion, pending: Pending, reply: AnyReply) -> None:
         request = pending.request
-        if self._indexing is not None:
-            self._indexing.notice()
+        self._notice()
         if isinstance(request, Settle):
             self._promises.when_settled(pending)
         elif requests.takes_bytes_away(request):
@@ -183,6 +199,8 @@ class LongTerm(RegionOwner[LongTermRegion]):
     def _read(self, region: LongTermRegion, pending: Pending) -> AnyReply | None:
         request = pending.request
         if isinstance(request, Recall):
+            if self._notice_at is not None:
+                self._notice()
             self._recalls.ask(pending, request)
             return None
         if isinstance(request, Reindex):

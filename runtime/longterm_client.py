@@ -7,13 +7,14 @@ random bits from the system, so that no two clients draw the same, forked ones n
 from __future__ import annotations
 
 import os
-import secrets
 import threading
 import weakref
 from typing import Any
 
 _COUNTER_MAX = 0xFFF
 _COUNTER_START = 0x7FF  # drawn from the lower half, so that some are left in the millisecond
+_RANDOM_BYTES = 10  # of an id: its counter's start, and its end
+_DRAWN_BYTES = 64 * _RANDOM_BYTES  # from the system at once: each call lets other threads run
 _MILLISECONDS_MAX = (1 << 48) - 1
 
 
@@ -25,6 +26,7 @@ class LongTermClient:
         self._end = 0
         self._millisecond = -1
         self._counter = 0
+        self._random = b""
         _all.add(self)
 
     @property
@@ -41,30 +43,33 @@ class LongTermClient:
         """The id of a new memory: later than every one drawn here before."""
         millisecond = min(max(now_us // 1000, 0), _MILLISECONDS_MAX)
         with self._lock:
+            if not self._random:
+                self._random = os.urandom(_DRAWN_BYTES)
+            drawn, self._random = self._random[:_RANDOM_BYTES], self._random[_RANDOM_BYTES:]
             if millisecond > self._millisecond:
                 self._millisecond = millisecond
-                self._counter = secrets.randbelow(_COUNTER_START + 1)
+                self._counter = int.from_bytes(drawn[:2]) & _COUNTER_START
             else:  # the same millisecond, or a clock that was set back
                 self._counter += 1
                 if self._counter > _COUNTER_MAX:
                     self._millisecond, self._counter = self._millisecond + 1, 0
             high = self._millisecond << 16 | 7 << 12 | self._counter
-        low = 2 << 62 | secrets.randbits(62)
+        low = 2 << 62 | int.from_bytes(drawn[2:]) >> 2
         text = f"{high:016x}{low:016x}"
         return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
     def __reduce__(self) -> Any:
         raise TypeError("a client is never copied: a copy would know nothing of its writes")
 
-    def _renew_lock(self) -> None:
-        self._lock = threading.Lock()
+    def _begin_in_child(self) -> None:
+        self._lock = threading.Lock()  # a thread that held it is the parent's
+        self._random = b""  # or two processes would draw the same
 
 
-def _forget_locks_in_child() -> None:
-    # A thread of the parent may have held one; it is not there to release it.
+def _begin_in_child() -> None:
     for client in _all:
-        client._renew_lock()
+        client._begin_in_child()
 
 
 _all: weakref.WeakSet[LongTermClient] = weakref.WeakSet()
-os.register_at_fork(after_in_child=_forget_locks_in_child)
+os.register_at_fork(after_in_child=_begin_in_child)

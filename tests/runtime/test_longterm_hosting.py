@@ -173,7 +173,7 @@ def test_async_and_blocking_handles_share_one_owner(tmp_path: Path) -> None:
         {"recall_candidates": 0},
         {"embedder_processes": 0},
         {"embedder": "object:"},
-        {"embedder": object()},
+        {"embedder": 1.5},
         {"embedder": "hash"},
     ],
     ids=str,
