@@ -114,7 +114,11 @@ class LongTermIndex(WaitingForVectors):
         return len(changes)
 
     def _changes_of(self, rows: Array) -> list[_Change]:
+        """In the order of the log, since the first that waits for vectors stands for all of them
+        in ``vectors_upto``.
+        """
         table = self._state.table
+        rows = rows[np.argsort(table.column("position")[rows])]
         positions, statuses = table.column("position")[rows], table.column("status")[rows]
         few = np.count_nonzero(statuses == Status.FORGOTTEN) <= _HIDDEN_MAX
         changes = []

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from itertools import islice
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,8 +20,6 @@ from neverforget.storage.longterm_state import LongTermState
 from neverforget.storage.longterm_view import LongTermView, vector_ids, vector_ids_of
 from neverforget.storage.memory_table import Array
 from neverforget.storage.vector_index import VectorIndex
-
-_PIECE: Final = 4_096  # entries made under the lock at once
 
 
 class Waiting(NamedTuple):
@@ -106,20 +104,23 @@ class WaitingForVectors:
 
     def begin_vectors(self, vectors: VectorIndex, embedded: Array) -> None:
         """It is known now what the vectors are like; those of the rows ``embedded`` are there."""
+        waiting = self._in_order(np.setdiff1d(np.flatnonzero(self._brought), embedded))
         with self._lock:
             self.vectors, self._expects_vectors = vectors, True
-            self._waiting, self._view = OrderedDict(), None
-        self._wait_for(np.setdiff1d(np.flatnonzero(self._brought), embedded))
+            self._waiting, self._view = waiting, None
 
     def _wait_for(self, rows: Array) -> None:
-        """In the order of the log; in pieces, so that nobody waits for the lock."""
+        """Where nothing waits yet."""
+        waiting = self._in_order(rows)
+        with self._lock:
+            self._waiting, self._view = waiting, None
+
+    def _in_order(self, rows: Array) -> OrderedDict[int, int]:
+        """Made without the lock, so that nobody waits for it, and whole: to a view that saw some of
+        them only, the others would seem to be embedded.
+        """
         rows = rows[np.argsort(self._brought[rows])]
-        for at in range(0, len(rows), _PIECE):
-            piece = rows[at : at + _PIECE]
-            pairs = zip(piece.tolist(), self._brought[piece].tolist())
-            with self._lock:
-                self._waiting.update(pairs)
-                self._view = None
+        return OrderedDict(zip(rows.tolist(), self._brought[rows].tolist()))
 
     def _drop_vectors(self, row: int) -> None:
         with self._lock:

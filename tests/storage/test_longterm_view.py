@@ -104,6 +104,24 @@ def test_a_revision_is_found_by_its_new_text_only(tmp_path: Path) -> None:
         assert bench.near("shed") == ["the shed is blue"]
 
 
+def test_a_memory_is_waited_for_though_an_older_one_was_revised_after_it(tmp_path: Path) -> None:
+    """Found by eight threads, each remembering, recalling and revising one memory of all: what was
+    noticed at once waited in the order of rows, so that the revision, whose place in the log comes
+    last, stood first and said that everything before it was embedded.
+    """
+    with indexed(tmp_path) as bench:
+        old = bench.remember("the barn is green")
+        bench.follow()
+        new = bench.remember("the shed is blue")
+        end = bench.region.written
+        bench.revise(old.id, text="the barn is red")
+        assert bench.follow(embed=False).vectors_upto < end
+        (taken,) = bench.index.take_waiting(1)
+        assert taken.row == bench.row(new), "the oldest write first"
+        bench.embed(taken)
+        assert end <= bench.index.view().vectors_upto < bench.region.written
+
+
 def test_vectors_of_a_text_that_changed_meanwhile_are_dropped(tmp_path: Path) -> None:
     with indexed(tmp_path) as bench:
         memory = bench.remember("the barn is green")
