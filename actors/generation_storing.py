@@ -1,5 +1,6 @@
 """When a generation of the indexes is stored, and that nobody waits for it: what is fixed at the
-beginning and changed at the end takes moments, the long part runs on a thread of its own.
+beginning and changed at the end takes moments, the long part runs on a thread of its own. Another
+thread makes and stores vectors, which takes longest: rows, words and table do not wait for them.
 
 It is due when searches pay for what is not stored, when much of the log lies behind the last one,
 when nothing has happened for a while, at once after an erasure, and at an orderly end where that is
@@ -17,6 +18,7 @@ from neverforget.actors.ports import internal_error
 from neverforget.actors.worker_threads import WorkerThreads
 from neverforget.storage.errors import NeverforgetError, OutOfSpace, Unavailable
 from neverforget.storage.longterm import LongTermRegion
+from neverforget.storage.longterm_folding import FoldingTurn
 from neverforget.storage.longterm_generations import Generations
 from neverforget.storage.longterm_publishing import Publication
 
@@ -31,6 +33,7 @@ PAUSE_S_MAX: Final = 60.0
 _LOOK_S: Final = 0.05  # until what was written is synced
 _END_S: Final = 10.0
 _SLICE: Final = 256
+_IDLE_SHARE: Final = 100  # vectors in memory alone that an idle owner stores, of all: a hundredth
 
 
 class Storing:
@@ -55,39 +58,50 @@ class Storing:
         self._thread = WorkerThreads("neverforget-generation", 1)
         self._running: Publication | None = None
         self._outcome: bool | Exception | None = None
+        self._vectors_thread = WorkerThreads("neverforget-vectors", 1)
+        self._folding: FoldingTurn | None = None
+        self._folded: bool | Exception | None = None
         self._changed_at: float | None = None  # since the last one was begun
         self._pause_s = PAUSE_S_MIN
         self._not_before = 0.0
-        self._wanted = False
+        self._wanted = self._with_vectors = False
+        self._vectors_wait = False  # they are stored, and no generation names them yet
 
     @property
     def running(self) -> bool:
-        return self._running is not None
+        return self._running is not None or self._folding is not None
 
     def note_change(self) -> None:
         self._changed_at = self._monotonic()
 
     def store_now(self) -> None:
-        """The next step begins one, whatever else."""
-        self._wanted = True
+        """The next step begins one, with all vectors, whatever else."""
+        self._wanted = self._with_vectors = True
 
     def step(self) -> bool:
         """Begin or finish one. True: there is a new generation, or the news that there is none."""
+        news = self._folding is not None and self._finish_folding(self._folding)
         if self._running is not None:
-            return self._finish(self._running)
-        if self._is_due() and self._monotonic() >= self._not_before:
-            try:
+            return self._finish(self._running) or news
+        if self._monotonic() < self._not_before:
+            return news
+        try:
+            if self._folding_due():
+                self._begin_folding()
+            if self._may_begin():
                 self._begin()
-            except (NeverforgetError, OSError) as error:
-                self._failed(error)
-                return True
-        return False
+        except (NeverforgetError, OSError) as error:
+            self._failed(error)
+            return True
+        return news
 
     def deadline(self) -> float | None:
         if self._running is not None:
             return None  # it wakes by itself
-        if self._is_due():
+        if self._may_begin() or self._folding_due():
             return self._not_before
+        if self._is_due():
+            return None  # when the vectors are done
         if self._changed_at is None:
             return None
         return max(self._changed_at + IDLE_S, self._not_before)
@@ -98,12 +112,14 @@ class Storing:
         """
         if self._running is not None:
             self._running.superseded = lambda: True
-        if not self._thread.close(_END_S):
+        if not (self._thread.close(_END_S) and self._vectors_thread.close(_END_S)):
             return False
         try:
+            if self._folding is not None:
+                self._finish_folding(self._folding)
             if self._running is not None:
                 self._finish(self._running)
-            if orderly and self._changed_at is not None:
+            if orderly and (self._vectors_wait or self._changed_at is not None):
                 self._store_now()
         except Exception as error:
             said(error, self._stored.directory)
@@ -112,24 +128,35 @@ class Storing:
     # ---- inside ----------------------------------------------------------------------------------
 
     def _is_due(self) -> bool:
-        index, now = self._stored.index, self._monotonic()
-        if self._wanted or index.erased or index.text.commit_due():
-            return True
-        if index.vectors is not None and index.vectors.fold_due():
+        index = self._stored.index
+        if self._wanted or self._vectors_wait or index.erased or index.text.commit_due():
             return True
         if self._region.durable - self._stored.manifest.watermark > LOG_BYTES_MAX:
             return self._changed_at is not None
-        return self._changed_at is not None and now >= self._changed_at + IDLE_S
+        return self._is_idle()
+
+    def _is_idle(self) -> bool:
+        return self._changed_at is not None and self._monotonic() >= self._changed_at + IDLE_S
+
+    def _may_begin(self) -> bool:
+        """Vectors that are under way are waited for where they have to be in, or where nothing is
+        urgent.
+        """
+        waits = self._with_vectors or self._stored.index.erased or self._is_idle()
+        return self._is_due() and not (waits and self._folding is not None)
 
     def _begin(self) -> None:
         with self._owner_waits():
             self._stored.index.notice()  # the owner may have put it off
+            if not self._may_begin():
+                return  # an erasure: the vectors that are under way hold what it took
             if self._region.durable < self._stored.index.upto:
                 # What is stored must not be newer than what is safe: a sync is due.
                 self._not_before = self._monotonic() + _LOOK_S
                 return
-            publication = self._stored.begin()
+            publication = self._stored.begin(vectors=self._with_vectors)
         self._running, self._outcome, self._changed_at = publication, None, None
+        self._vectors_wait = False
         if not self._thread.submit(lambda: self._run(publication)):
             self._outcome = Unavailable("the owner ends", outcome="not_applied")
 
@@ -162,8 +189,59 @@ class Storing:
             self.note_change()  # something was erased meanwhile: it is due again
         else:
             self.error, self._pause_s = None, PAUSE_S_MIN
-            self._wanted = False
+            self._wanted = self._with_vectors = False
         return True
+
+    # ---- vectors ---------------------------------------------------------------------------------
+
+    def _folding_due(self) -> bool:
+        vectors = self._stored.index.vectors
+        if vectors is None or self._folding is not None:
+            return False
+        if self._with_vectors or self._stored.index.erased:  # the next generation makes its own
+            return False
+        return vectors.fold_due() or self._vectors_to_store()
+
+    def _vectors_to_store(self) -> bool:
+        """Few of them are stored when nobody does anything."""
+        stored = self._stored
+        assert stored.index.vectors is not None
+        if stored.vectors_due:
+            return True
+        unsaved = stored.unsaved_vectors
+        return self._is_idle() and unsaved > len(stored.index.vectors) // _IDLE_SHARE
+
+    def _begin_folding(self) -> None:
+        turn = self._stored.begin_folding(store=self._vectors_to_store())
+        self._folding, self._folded = turn, None
+        if not self._vectors_thread.submit(lambda: self._fold(turn)):
+            self._folded = Unavailable("the owner ends", outcome="not_applied")
+
+    def _fold(self, turn: FoldingTurn) -> None:
+        try:
+            turn.run()
+            self._folded = True
+        except Exception as error:
+            self._folded = error
+        self._wake()
+
+    def _finish_folding(self, turn: FoldingTurn) -> bool:
+        folded = self._folded
+        if folded is None:
+            return False
+        self._folding = self._folded = None
+        if isinstance(folded, Exception):
+            self._stored.abandon_folding(turn)
+            if not isinstance(folded, NeverforgetError | OSError):
+                raise folded
+            self._failed(folded)
+            return True
+        self._stored.finish_folding(turn)
+        if turn.part is not None:
+            self._vectors_wait = True
+        return True
+
+    # ---- the end ---------------------------------------------------------------------------------
 
     def _store_now(self) -> None:
         index = self._stored.index

@@ -1,10 +1,12 @@
 """Generations of the long-term store: how long others wait while one is written, and opening.
 
-    python -m bench.bench_generations [DIRECTORY] [COUNT]
+    python -m bench.bench_generations [DIRECTORY] [COUNT] [BEHIND]
 
 Memories of 500 bytes with vectors of 384 dimensions, made beforehand. One is published while an
-owner goes on writing and an indexer follows; then the store is opened again. Prints the longest
-call of each kind in milliseconds, seconds of opening, and resident bytes a memory.
+owner goes on writing and an indexer follows: all of it, with words alone, and the vectors on their
+turn. Then the store is opened again, and once more with BEHIND memories (100,000) that were written
+after the last generation. Prints the longest call of each kind in milliseconds, beside each kind of
+generation and with none being written, seconds of opening, and resident bytes a memory.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import psutil
@@ -37,6 +39,7 @@ STORE, MODEL = "bench", "random"
 DIMENSION = 384
 TEXT_BYTES = 500
 BATCH = 500
+_ALONE_S: Final = 5.0
 TRAINED_ON_MAX = 100_000  # of vectors without any order, more teach nothing
 _WORDS = [
     f"{stem}{n}" for stem in ("barn", "lake", "harbour", "tariff", "plum") for n in range(4000)
@@ -103,9 +106,9 @@ class Owner(threading.Thread):
         self.number += 1
 
 
-def fill(region: LongTermRegion, count: int) -> None:
-    for start in range(0, count, BATCH):
-        batch = [new_memory(number) for number in range(start, min(count, start + BATCH))]
+def fill(region: LongTermRegion, begin: int, end: int) -> None:
+    for start in range(begin, end, BATCH):
+        batch = [new_memory(number) for number in range(start, min(end, start + BATCH))]
         region.remember(batch, by="b", request=(1, start + 1))
         region.write()
     region.sync()
@@ -126,27 +129,43 @@ def with_vectors(stored: Generations, count: int) -> None:
     stored.index.begin_vectors(VectorIndex(base), np.arange(count))
 
 
-def publish_beside(region: LongTermRegion, stored: Generations, count: int) -> dict[str, float]:
+def beside(
+    region: LongTermRegion,
+    stored: Generations,
+    start: int,
+    begin: Callable[[], Any],
+    finish: Callable[[Any], object],
+) -> dict[str, float]:
+    """The longest calls of an owner that writes memories from number ``start`` on, and of an
+    indexer, while this is begun, run and finished.
+    """
     longest = Longest()
-    owner = Owner(region, stored, count, longest)
+    owner = Owner(region, stored, start, longest)
     owner.start()
     begun = time.perf_counter()
     with owner.turn:
-        publication = longest.of("begin", stored.begin)
-    publisher = threading.Thread(target=publication.run)
-    publisher.start()
+        job = longest.of("begin", begin)
+    worker = threading.Thread(target=job.run)
+    worker.start()
     index = stored.index
-    while publisher.is_alive():
+    while worker.is_alive():
         longest.of("bring", lambda: index.bring(16))
         for one in index.take_waiting(16):
             index.embedded(one, vectors_of(one.row, one.row + 1))
-        publisher.join(0.005)
+        worker.join(0.005)
     longest.ms["run"] = (time.perf_counter() - begun) * 1e3
-    longest.of("finish", lambda: stored.finish(publication))
+    longest.of("finish", lambda: finish(job))
     owner.stopped.set()
     owner.join()
-    longest.ms["appended"] = owner.number - count
+    longest.ms["appended"] = owner.number - start
     return dict(longest.ms)
+
+
+class Nothing:
+    """An owner and an indexer alone: what they wait for each other, and for the machine."""
+
+    def run(self) -> None:
+        time.sleep(_ALONE_S)
 
 
 def resident() -> int:
@@ -173,7 +192,7 @@ def open_all(directory: Path, derived: Path) -> None:
     region.close()
 
 
-def main(root: Path, count: int) -> None:
+def main(root: Path, count: int, behind: int) -> None:
     directory, derived = root / "lt", root / "derived-1"
     begun = time.perf_counter()
 
@@ -183,22 +202,36 @@ def main(root: Path, count: int) -> None:
 
     LongTermRegion.create(FS, directory, store_id=STORE)
     region = LongTermRegion.open(FS, directory, store_id=STORE)
-    fill(region, count)
+    fill(region, 0, count)
     said("remembered")
     stored = Generations.open(FS, derived, region.state, model=None, expects_vectors=True)
     said("words")
     stored.begin_vectors(MODEL, DIMENSION)
     with_vectors(stored, count)
     said("vectors")
-    told = publish_beside(region, stored, count)
-    said("published beside writes, longest ms:", told)
-    stored.index.bring()
+    for what, begin, finish in (
+        ("nothing", Nothing, lambda _: None),
+        ("all of it", stored.begin, stored.finish),
+        ("words", lambda: stored.begin(vectors=False), stored.finish),
+        ("vectors", lambda: stored.begin_folding(store=True), stored.finish_folding),
+        ("words", lambda: stored.begin(vectors=False), stored.finish),
+        ("nothing", Nothing, lambda _: None),
+    ):
+        told = beside(region, stored, region.state.table.count, begin, finish)
+        said(f"{what} beside writes, longest ms:", told)
+        stored.index.notice()
+        stored.index.bring()
+    stored.publish()
     stored.close()
-    with suppress(NeverforgetError):
-        region.seal()
-    region.close()
     command = [sys.executable, "-m", "bench.bench_generations", "--open", str(root)]
-    subprocess.run(command, check=True)
+    for more in (0, behind):
+        fill(region, region.state.table.count, region.state.table.count + more)
+        with suppress(NeverforgetError):
+            region.seal()
+        region.close()
+        subprocess.run(command, check=True)
+        if not more:
+            region = LongTermRegion.open(FS, directory, store_id=STORE, derived=derived)
 
 
 if __name__ == "__main__":
@@ -208,6 +241,7 @@ if __name__ == "__main__":
     place = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(tempfile.mkdtemp(prefix="nf-bench-"))
     made = Path(tempfile.mkdtemp(prefix="generations-", dir=place))
     try:
-        main(made, int(sys.argv[2]) if len(sys.argv) > 2 else 100_000)
+        given = [int(each) for each in sys.argv[2:4]]
+        main(made, *[*given, *(100_000, 100_000)[len(given) :]])
     finally:
         shutil.rmtree(made, ignore_errors=True)

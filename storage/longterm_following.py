@@ -17,7 +17,7 @@ from neverforget.storage.format import Kind
 from neverforget.storage.log_state import of_kinds
 from neverforget.storage.longterm_fields import Id, id_in, named_in
 from neverforget.storage.longterm_state import CONTENT, LongTermState
-from neverforget.storage.memory_table import Array
+from neverforget.storage.memory_table import Array, MemoryTable
 from neverforget.storage.scan import gather_heads, scan
 from neverforget.storage.segment import SEGMENT_HEADER_BYTES
 
@@ -55,8 +55,13 @@ def changed_since(state: LongTermState, since: int, stop: int | None = None) -> 
     ids: set[Id] = set()
     every = False
     seen: set[int] = set()
+    new: list[Array] = []
     for heads, positions in heads_from(state, since, stop):
-        for position, kind in of_kinds(heads, positions, *_ABOUT_HEADER, *_ABOUT_BODY):
+        is_new, rows = _born_there(table, heads, positions)
+        new.append(rows)
+        for position, kind in of_kinds(
+            heads[~is_new], positions[~is_new], *_ABOUT_HEADER, *_ABOUT_BODY
+        ):
             if kind in _ABOUT_HEADER:
                 ids.add(id_in(state.log.header(position)))
             seen.add(kind)
@@ -66,13 +71,28 @@ def changed_since(state: LongTermState, since: int, stop: int | None = None) -> 
                     every = every or kind in _ABOUT_BODY
                 else:
                     ids.update(named_in(body))
-    rows = np.arange(table.count) if every else np.unique(table.find_many(list(ids)))
+    rows = (
+        np.arange(table.count)
+        if every
+        else np.unique(np.concatenate([table.find_many(list(ids)), *new]))
+    )
     return Changed(
         rows.astype(np.int64),
         stop,
         erased=not seen.isdisjoint((Kind.PURGED, Kind.ERASING)),
         forgotten=not seen.isdisjoint((Kind.FORGOTTEN, Kind.UNDONE, Kind.PURGED, Kind.ERASING)),
     )
+
+
+def _born_there(table: MemoryTable, heads: Array, positions: Array) -> tuple[Array, Array]:
+    """Which of these records are the first of a memory, and the rows of those: most of a log that
+    was filled, found without looking up one id.
+    """
+    born = table.column("born")
+    rows = born.searchsorted(positions)
+    is_new = (heads["kind"] == int(Kind.REMEMBERED)) & (rows < len(born))
+    is_new[is_new] = born[rows[is_new]] == positions[is_new]
+    return is_new, rows[is_new]
 
 
 def heads_from(

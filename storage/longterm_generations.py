@@ -34,14 +34,11 @@ from neverforget.storage.errors import (
 )
 from neverforget.storage.filesystem import FileSystem
 from neverforget.storage.longterm_documents import ForgottenTexts, document_of
+from neverforget.storage.longterm_folding import FoldingTurn, born_digest
 from neverforget.storage.longterm_following import changed_since
 from neverforget.storage.longterm_index import LongTermIndex
 from neverforget.storage.longterm_moment import Moment
-from neverforget.storage.longterm_publishing import (
-    Publication,
-    born_digest,
-    forgotten_texts,
-)
+from neverforget.storage.longterm_publishing import Publication, forgotten_texts
 from neverforget.storage.longterm_row_generations import GenerationBodies, RowGenerations
 from neverforget.storage.longterm_state import LongTermState
 from neverforget.storage.longterm_storing import Storing
@@ -53,11 +50,12 @@ from neverforget.storage.manifest import (
     check_part,
     examine,
     free_name,
+    publish,
 )
 from neverforget.storage.memory_row import MemoryRow
 from neverforget.storage.memory_table import Array
 from neverforget.storage.results import Finding
-from neverforget.storage.text_index import TextDocument, TextIndex
+from neverforget.storage.text_index import COMMIT_DOCUMENTS, TextDocument, TextIndex
 from neverforget.storage.vector_index import VectorBase, VectorBounds, VectorIndex
 
 _REBUILT = (Corrupt, NotFound, UnsupportedFormat)
@@ -91,7 +89,10 @@ class Generations(Storing):
         self.manifest = Manifest(log_id=self._log_id, number=0, watermark=0)
         self._text_name = ""
         self._saved_base: VectorBase | None = None
+        self._saved_part: Part | None = None
+        self._unsaved = 0
         self._publication: Publication | None = None
+        self._folding: FoldingTurn | None = None
         self.findings: list[Finding] = []
         self.index: LongTermIndex
 
@@ -131,6 +132,7 @@ class Generations(Storing):
     def _open(self, found: Examined) -> None:
         state, moment = self._state, self._moment
         usable = {part.role: part for part in found.usable if part.role in ("vectors", "text")}
+        self._saved_part = usable.get("vectors")
         self._check_whole([part for part in found.usable if part.role in ("rows", "table")])
         self._read_bodies_from(self.manifest)
         forgotten, living = forgotten_texts(state.bodies, moment), moment.living()
@@ -221,14 +223,32 @@ class Generations(Storing):
         return text
 
     def _catch_up(self, text: TextIndex, living: Array, forgotten: ForgottenTexts) -> None:
-        changes = changed_since(self._state, text.watermark, self._moment.upto)
-        changed = changes.rows[changes.rows < self._moment.count]
-        here = np.isin(changed, living)
-        text.remove(changed[~here])
-        text.add(self._documents(changed[here], forgotten))
+        moment = self._moment
+        changes = changed_since(self._state, text.watermark, moment.upto)
+        changed = changes.rows[changes.rows < moment.count]
         if changes.forgotten:  # these texts may stand in the context of any other
-            contexts = living[self._moment.has_context[living]]
-            text.add(self._documents(contexts, forgotten))
+            changed = np.union1d(changed, living[moment.has_context[living]])
+        here = np.isin(changed, living)
+        documents = self._documents(changed[here], forgotten)
+        if len(changed) >= COMMIT_DOCUMENTS and self._state.log.durable >= moment.upto:
+            known = self._say_what_words_know()
+            text.load(documents, moment.upto, changed[changed < known].tolist())
+            return
+        text.remove(changed[~here])
+        text.add(documents)
+
+    def _say_what_words_know(self) -> int:
+        """A manifest with all rows of this moment for the text index, which is published before it
+        is committed with them. Of how many rows it knew before.
+        """
+        moment, (part,) = self._moment, self.manifest.of("text")
+        details = {"rows": moment.count, "born": born_digest(moment.born)}
+        said = msgspec.structs.replace(part, details={**part.details, **details})
+        parts = tuple(said if each is part else each for each in self.manifest.parts)
+        number = self.manifest.number + 1
+        self.manifest = msgspec.structs.replace(self.manifest, number=number, parts=parts)
+        publish(self._fs, self.directory, self.manifest)
+        return int(part.details["rows"])
 
     def _check_rows(self, part: Part) -> None:
         """Corrupt unless the table's first rows are those that the part was made of."""
@@ -241,6 +261,8 @@ class Generations(Storing):
         path, size = str(self.directory / part.name), part.seal.size if part.seal else 0
         self.findings.append(Finding("bad_derived_file", "repaired", path, 0, size, str(error)))
         parts = tuple(each for each in self.manifest.parts if each.name != part.name)
+        if self._saved_part is not None and self._saved_part.name == part.name:
+            self._saved_part = None
         self.manifest = msgspec.structs.replace(self.manifest, parts=parts)
 
     # ---- from the log ----------------------------------------------------------------------------
@@ -291,6 +313,8 @@ class Generations(Storing):
         """
         if self._publication is not None:
             self.abandon(self._publication)
+        if self._folding is not None:
+            self.abandon_folding(self._folding)
         self._state.bodies = self._log_bodies
         for rows in self._open_rows.values():
             rows.close()  # who still reads from it reads from the log

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-from crc32c import crc32c
 
 from neverforget.storage.directory_lock import Role
 from neverforget.storage.errors import Corrupt, OutOfSpace, Poisoned
@@ -30,6 +29,7 @@ from neverforget.storage.log_state import heads_crc
 from neverforget.storage.longterm_bodies import BodySource
 from neverforget.storage.longterm_documents import ForgottenTexts, document_of
 from neverforget.storage.longterm_fields import M, MemoryField
+from neverforget.storage.longterm_folding import born_digest
 from neverforget.storage.longterm_following import heads_from
 from neverforget.storage.longterm_moment import Moment
 from neverforget.storage.longterm_row_generations import RowGenerations
@@ -204,7 +204,3 @@ def forgotten_texts(bodies: BodySource, moment: Moment) -> ForgottenTexts:
             continue
         texts.add(row, str(body.get(M[MemoryField.TEXT], "")))
     return texts
-
-
-def born_digest(born: Array) -> int:
-    return int(crc32c(np.ascontiguousarray(born).tobytes()))

@@ -8,23 +8,30 @@ from contextlib import suppress
 from pathlib import Path
 
 import msgspec
+import numpy as np
 
+from neverforget.storage.atomic_file import TEMPORARY_SUFFIX
 from neverforget.storage.directory_lock import Role
 from neverforget.storage.filesystem import FileSystem
 from neverforget.storage.longterm_bodies import BodySource
+from neverforget.storage.longterm_folding import FoldingTurn, born_digest, store_due
 from neverforget.storage.longterm_index import LongTermIndex
 from neverforget.storage.longterm_moment import Moment
-from neverforget.storage.longterm_publishing import Publication, Words, born_digest
+from neverforget.storage.longterm_publishing import Publication, Words
 from neverforget.storage.longterm_snapshot import Snapshot
 from neverforget.storage.longterm_state import LongTermState
-from neverforget.storage.manifest import Manifest, Part, collect
+from neverforget.storage.manifest import Manifest, Part, collect, free_name
 from neverforget.storage.vector_index import Fold, VectorBase
 
 TABLE_LAG_BYTES = 8 * 1024 * 1024  # of the log behind the stored table, replayed on opening
 
 
 class Storing:
-    """One publication at a time; all calls are the indexer's."""
+    """One publication and one turn of vectors at a time; all calls are the indexer's.
+
+    ``_saved_base`` is the base in use where ``_saved_part`` holds just that; ``_unsaved`` counts
+    the vectors of a base that no part holds.
+    """
 
     directory: Path
     manifest: Manifest
@@ -40,17 +47,21 @@ class Storing:
     _role: Role
     _text_name: str
     _saved_base: VectorBase | None
+    _saved_part: Part | None
+    _unsaved: int
     _publication: Publication | None
+    _folding: FoldingTurn | None
 
     @abstractmethod
     def _read_bodies_from(self, manifest: Manifest) -> None: ...
 
-    def begin(self, *, anew: bool = False) -> Publication:
+    def begin(self, *, anew: bool = False, vectors: bool = True) -> Publication:
         """Fix what goes into the next generation. Moments; in the indexer's thread, while the owner
         changes nothing: what changed a memory is written, synced and noticed. One at a time.
 
         ``anew``: copy nothing from older files. Done by itself after an erasure, whose words must
-        be in no file.
+        be in no file. ``vectors`` False: those that are stored will do, see ``longterm_folding``;
+        this is of no effect when ``anew``.
         """
         state, index = self._state, self.index
         assert self._publication is None, "one is being written"
@@ -60,7 +71,10 @@ class Storing:
         erasures = index.erasures
         if anew:
             index.drop_gone()
-        fold = None if index.vectors is None else index.vectors.begin_fold()
+        fold = None
+        if index.vectors is not None and (vectors or anew):
+            assert self._folding is None, "vectors are folded already"
+            fold = index.vectors.begin_fold()
         commit = None
         if anew:
             index.keep_words()
@@ -101,18 +115,18 @@ class Storing:
     def _same_vectors(
         self, fold: Fold | None, words: Words, moment: Moment, anew: bool
     ) -> Part | None:
-        """The part that holds just what would be stored again."""
-        parts = self.manifest.of("vectors")
-        if not parts or (fold is None and (anew or not self._expects_vectors)):
-            return None
+        """The part that is kept: it holds just what would be stored again, or will do."""
+        part = self._saved_part
         if fold is None:
-            return parts[-1]
+            there = self.index.vectors is not None
+            return part if there or (self._expects_vectors and not anew) else None
         view = fold.snapshot
-        if view.base is not self._saved_base or len(view.removed) or view.overlay.alive.any():
+        if part is None or view.base is not self._saved_base:
+            return None
+        if len(view.removed) or view.overlay.alive.any():
             return None
         known = {"rows": moment.count, "born": born_digest(moment.born)}
-        details = {**parts[-1].details, **known}
-        return msgspec.structs.replace(parts[-1], stop=words.upto, details=details)
+        return msgspec.structs.replace(part, stop=words.upto, details={**part.details, **known})
 
     def finish(self, publication: Publication) -> Manifest | None:
         """Change over to what ``publication`` has stored. None: it was superseded, begin another.
@@ -130,6 +144,10 @@ class Storing:
             else:
                 index.vectors.finish_fold(fold, publication.base)
                 self._saved_base = publication.base
+                self._unsaved = 0
+        if fold is not None or index.vectors is None:
+            kept = publication.manifest.of("vectors")
+            self._saved_part = kept[-1] if kept else None
         if publication.made_text is not None:
             old = index.text
             index.change_text(publication.made_text)
@@ -142,7 +160,7 @@ class Storing:
             index.text.abandon_commit(commit)
         self.manifest, self._publication = publication.manifest, None
         self._read_bodies_from(self.manifest)
-        collect(self._fs, self.directory, self.manifest)
+        collect(self._fs, self.directory, self.manifest, keep=self._in_use())
         # Of when it began: the owner may erase at this moment. And the old files are gone only now.
         index.erasures_cleared = publication.erasures
         if publication.commit_error is not None:
@@ -161,7 +179,16 @@ class Storing:
         self._publication = None
         self.manifest = publication.manifest or self.manifest
         with suppress(OSError):  # what it has written is in the way of those who need room
-            collect(self._fs, self.directory, self.manifest, keep=[self._text_name])
+            collect(self._fs, self.directory, self.manifest, keep=self._in_use())
+
+    def _in_use(self) -> list[str]:
+        """What no manifest names yet."""
+        names = [self._text_name]
+        if self._saved_part is not None:
+            names.append(self._saved_part.name)
+        if self._folding is not None and self._folding.name is not None:
+            names += [self._folding.name, self._folding.name + TEMPORARY_SUFFIX]
+        return names
 
     def publish(self, *, anew: bool = False) -> Manifest:
         """``begin``, ``run``, ``finish`` in one thread, with everything noticed and brought."""
@@ -177,3 +204,55 @@ class Storing:
         manifest = self.finish(publication)
         assert manifest is not None
         return manifest
+
+    # ---- vectors, on their own turn --------------------------------------------------------------
+
+    @property
+    def unsaved_vectors(self) -> int:
+        """About how many would have to be embedded again after a crash."""
+        if self.index.vectors is None:
+            return 0
+        return self._unsaved + int(np.count_nonzero(self.index.vectors.snapshot().overlay.alive))
+
+    @property
+    def vectors_due(self) -> bool:
+        """So many that they are stored now."""
+        vectors = self.index.vectors
+        return vectors is not None and store_due(self.unsaved_vectors, len(vectors))
+
+    def begin_folding(self, *, store: bool) -> FoldingTurn:
+        """Fix what the next base holds. ``store``: in a file too, for the generations that are
+        begun after ``finish_folding``. Not while a publication with vectors of its own is written.
+        """
+        index, state, vectors = self.index, self._state, self.index.vectors
+        assert vectors is not None and self._folding is None, "one turn at a time"
+        number = self.manifest.number + 1
+        self._folding = FoldingTurn(
+            fs=self._fs,
+            directory=self.directory,
+            name=free_name(self._fs, self.directory, "vectors", number) if store else None,
+            fold=vectors.begin_fold(),
+            upto=index.words_upto,
+            born=lambda: state.table.column("born"),
+            known={"model": self._model or "", "dimension": self._dimension},
+        )
+        return self._folding
+
+    def finish_folding(self, turn: FoldingTurn) -> None:
+        """Change over to what ``turn`` has made. Moments."""
+        assert turn is self._folding and turn.base is not None, "run it first"
+        vectors = self.index.vectors
+        assert vectors is not None
+        self._unsaved += turn.added
+        vectors.finish_fold(turn.fold, turn.base)
+        self._saved_base = None
+        if turn.part is not None:
+            self._saved_base, self._saved_part, self._unsaved = turn.base, turn.part, 0
+        self._folding = None
+
+    def abandon_folding(self, turn: FoldingTurn) -> None:
+        """Forget one that failed; everything stays as it is."""
+        assert turn is self._folding, "not the one that is under way"
+        if self.index.vectors is not None:
+            self.index.vectors.abandon_fold(turn.fold)
+        self._folding = None

@@ -206,13 +206,18 @@ class TextIndex:
             raise
         self.finish_commit(commit)
 
-    def load(self, documents: Iterable[TextDocument], watermark: int) -> None:
-        """Add many documents, whose ids must be new, straight to disk: they are found, and durable,
-        when it returns. For a rebuild: 20 us a document, bounded memory. Errors as ``Commit.run``;
-        after any of them build anew.
+    def load(
+        self, documents: Iterable[TextDocument], watermark: int, removed: Iterable[int] = ()
+    ) -> None:
+        """Add many documents straight to disk: they are found, and durable, when it returns. Ids
+        that are on disk must be among ``removed``, which go first. For opening and rebuilding,
+        while nothing is in memory alone: 20 us a document. Errors as ``Commit.run``; after any of
+        them build anew.
         """
         assert self._committing is None, "a commit is under way"
-        done = self._disk.write(map(_ready, documents), [], watermark, _LOAD_HEAP_BYTES)
+        assert not len(self._overlay) and not self._removed, "commit first"
+        gone = sorted(removed)
+        done = self._disk.write(map(_ready, documents), gone, watermark, _LOAD_HEAP_BYTES)
         self._disk.adopt(done)
         searcher = self._disk.searcher()
         with self._guard:
