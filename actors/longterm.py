@@ -164,8 +164,9 @@ class LongTerm(RegionOwner[LongTermRegion]):
 
     def _notice(self) -> None:
         self._notice_at = None
-        if self._indexing is not None:
-            self._indexing.notice()
+        indexing = self._indexing
+        if indexing is not None and indexing.region is self._life.region:  # not lost meanwhile
+            indexing.notice()
 
     def _keep_promises(self) -> None:
         if self._indexing is not None:

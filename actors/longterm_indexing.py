@@ -148,8 +148,8 @@ class Indexing:
     @property
     def error(self) -> NeverforgetError | None:
         """Why the indexes are not open, or could not be stored."""
-        current = self._current
-        return self._error or (None if current is None else current.storing.error)
+        errors = [each.error for each in (self._current, self._reindexing) if each is not None]
+        return self._error or next(filter(None, errors), None)
 
     @property
     def idle(self) -> bool:

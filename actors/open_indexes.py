@@ -8,6 +8,7 @@ from typing import Final
 
 from neverforget.actors.embedding_pumps import Description, EmbeddingPumps
 from neverforget.actors.generation_storing import Storing
+from neverforget.storage.errors import NeverforgetError
 from neverforget.storage.longterm_generations import Generations
 from neverforget.storage.longterm_index import LongTermIndex
 
@@ -24,6 +25,11 @@ class OpenIndexes:
     @property
     def index(self) -> LongTermIndex:
         return self.stored.index
+
+    @property
+    def error(self) -> NeverforgetError | None:
+        """Why the last generation could not be stored."""
+        return self.storing.error
 
     @property
     def has_all_words(self) -> bool:

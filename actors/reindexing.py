@@ -20,7 +20,7 @@ from neverforget.actors.open_indexes import OpenIndexes
 from neverforget.actors.store_embedder import NONE, StoreEmbedder
 from neverforget.actors.worker_threads import WorkerThreads
 from neverforget.storage.embedder_file import EmbedderFile
-from neverforget.storage.errors import InvalidArgument, NotFound
+from neverforget.storage.errors import InvalidArgument, NeverforgetError, NotFound
 from neverforget.storage.longterm_index import LongTermIndex
 
 State = Literal["running", "done", "failed"]
@@ -62,7 +62,15 @@ class Reindexing:
 
     def reply(self, id: int) -> ReindexReply:
         reason = self.reason or (self._embedder.health.reason if self.state == "running" else None)
+        if reason is None and self.error is not None:
+            reason = self.error.message
         return ReindexReply(id, self.state, self.done, self.total, reason)
+
+    @property
+    def error(self) -> NeverforgetError | None:
+        """Why what is opened cannot be stored now; it is tried again."""
+        opened = self.opened
+        return None if opened is None else opened.error
 
     def is_clean(self, end: int) -> bool:
         """As ``OpenIndexes.is_clean``; of files that are being made, or removed, nobody can say."""

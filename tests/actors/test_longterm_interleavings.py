@@ -12,8 +12,8 @@ import pytest
 
 from neverforget.actors import longterm_checks, longterm_searching
 from neverforget.actors import longterm_messages as m
-from neverforget.actors.index_folders import IndexFolders
-from neverforget.actors.messages import Verify, VerifyReply
+from neverforget.actors.index_folders import IndexFolders, OnDisk
+from neverforget.actors.messages import SYNC_PROCESS, Verify, VerifyReply
 from neverforget.actors.open_indexes import OpenIndexes
 from neverforget.actors.query_vectors import QueryVectors
 from neverforget.actors.recall_answers import Hits
@@ -27,6 +27,7 @@ from tests.actors.conftest import Owning
 from tests.actors.longterm_owners import PATIENCE_S, OwnedLongTerm
 from tests.actors.test_longterm_reindex import ask, folders
 from tests.fakes.embedders import Hanging, Plain
+from tests.fakes.failing_filesystem import FailingFileSystem
 
 
 def holding(directory: Path, word: str, aside: Path) -> list[str]:
@@ -203,3 +204,44 @@ def test_a_file_that_is_replaced_under_the_look_at_it_is_not_damaged(
     longterm.remember("tea")
     assert longterm.ask(Verify(1), VerifyReply).findings == []
     assert len(looks) == 2
+
+
+def test_nothing_of_a_lost_region_is_looked_at(owning: Owning) -> None:
+    """What was to be told to its indexes was told when it was closed already."""
+    fs = FailingFileSystem()
+    owned = owning(fs=fs)
+    owned.remember("promised")
+    owned.settle()
+    indexing = owned.owner.indexing
+    assert indexing is not None and indexing.index is not None
+    indexing.on_disk = OnDisk(1, 0, 1 << 40)  # too much to be stored at the end
+    upto = indexing.index.upto
+    fs.fails = lambda op, path: op == "sync" and path.suffix == ".seg"
+    owned.start(owned.remember_request("in the file", sync=SYNC_PROCESS))
+    owned.start(owned.remember_request("in doubt"))
+    fs.mend()
+    owned.clock.now += 0.1
+    owned.owner._pass_time(owned.clock.now)
+    assert indexing.index.upto == upto
+    owned.until(lambda: owned.status().state == "serving" and owned.status().index is not None)
+    assert "promised" in owned.found("promised in doubt")
+
+
+def test_an_erasure_tells_of_a_second_folder_that_cannot_be_stored(owning: Owning) -> None:
+    """It waited for as long as the disk was full: only the first folder's errors were asked for."""
+    fs, slow = FailingFileSystem(), Hanging()
+    owned = owning({"test": Plain(16), "slow": slow}, fs=fs)
+    secret, _ = owned.remember("unmistakable xylophone", "tea")
+    owned.settle()
+    fs.full = True
+    try:
+        ask(owned, "slow", begin=True)
+        owned.until(slow.entered.is_set)
+        fs.fails = lambda op, path: "derived-2" in path.parts
+        erased = owned.ask(owned.erase(secret), m.MemoriesErasedReply)
+        assert "no room" in erased.result.unreachable[-1]
+        reason = ask(owned, "slow").reason
+        assert reason is not None and "no room" in reason
+    finally:
+        fs.mend()
+        slow.release.set()
