@@ -28,10 +28,7 @@ import numpy as np
 
 from neverforget.storage.control import Body
 from neverforget.storage.errors import Corrupt
-from neverforget.storage.longterm_documents import (
-    ForgottenTexts,
-    document_of,
-)
+from neverforget.storage.longterm_documents import ForgottenTexts, document_of
 from neverforget.storage.longterm_fields import M, MemoryField
 from neverforget.storage.longterm_following import changed_since
 from neverforget.storage.longterm_moment import Moment

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from neverforget.storage import longterm_storing, manifest
+from neverforget.storage import longterm_generations, longterm_storing, manifest
 from neverforget.storage.errors import EmbedderMismatch, OutOfSpace
 from neverforget.storage.longterm_bodies import LogBodies
 from neverforget.storage.longterm_generations import Generations
@@ -135,6 +135,7 @@ def test_an_erasure_counts_as_done_when_the_old_files_are_gone(
         bench.follow()
         publication = bench.stored.begin()
         assert publication.run()
+
         def collect(*asked: Any, **how: Any) -> list[str]:
             assert bench.index.erased
             bench.erase(ids[3])
@@ -180,6 +181,106 @@ def test_a_no_op_of_the_owner_does_not_stand_in_the_way(tmp_path: Path) -> None:
         bench.region.noop_if_idle()
         bench.stored.publish()
         assert bench.reopen_all().waiting == 0
+
+
+# ---- vectors on their own turn -------------------------------------------------------------------
+
+
+def vectors_in(bench: IndexBench) -> list[str]:
+    return [part.name for part in bench.stored.manifest.of("vectors")]
+
+
+def words_alone(bench: IndexBench) -> None:
+    publication = bench.stored.begin(vectors=False)
+    assert publication.run() and bench.stored.finish(publication) is not None
+
+
+def test_words_are_stored_without_vectors_and_these_are_embedded_again_after_a_crash(
+    tmp_path: Path,
+) -> None:
+    with indexed(tmp_path) as bench:
+        ids = told(bench, 0, 6)
+        bench.follow()
+        bench.stored.publish()
+        before = vectors_in(bench)
+        told(bench, 6, 9)
+        bench.revise(ids[0], text="river 0")
+        bench.forget(ids[1])
+        bench.follow()
+        assert bench.stored.unsaved_vectors == 3 * 2 + 1  # of three memories, and of the river
+        words_alone(bench)
+        assert vectors_in(bench) == before
+        assert bench.near("word7", 1) == ["barn 7\nword7"]
+        assert bench.reopen_all().waiting == 4
+        assert bench.words("word7") == ["barn 7\nword7"] and bench.words("word1") == []
+        bench.follow()
+        for n in (2, 5, 6, 8):
+            assert bench.near(f"word{n}", 1) == [f"barn {n}\nword{n}"]
+        assert bench.near("river 0", 1) == ["river 0"]
+        assert "barn 1\nword1" not in bench.near("word1", 10)
+
+
+@pytest.mark.parametrize("store", [False, True])
+def test_vectors_have_a_turn_of_their_own_beside_writes_and_generations(
+    tmp_path: Path, store: bool
+) -> None:
+    with indexed(tmp_path) as bench:
+        ids = told(bench, 0, 8)
+        bench.follow()
+        bench.stored.publish()
+        told(bench, 8, 12)
+        bench.follow()
+        turn = bench.stored.begin_folding(store=store)
+        told(bench, 12, 14)
+        bench.forget(ids[0])
+        bench.follow()
+        words_alone(bench)
+        turn.run()
+        bench.revise(ids[1], text="river 1")
+        told(bench, 14, 15)
+        bench.follow()
+        words_alone(bench)  # which removes no file that is about to be named
+        bench.stored.finish_folding(turn)
+        assert bench.stored.unsaved_vectors == (7 if store else 7 + 4 * 2)
+        for _ in range(2):
+            for n in (2, 9, 13, 14):
+                assert bench.near(f"word{n}", 1) == [f"barn {n}\nword{n}"]
+            assert bench.near("river 1", 1) == ["river 1"]
+            assert "barn 0\nword0" not in bench.near("word0", 20)
+            words_alone(bench)
+            assert bench.stored.findings == []
+            assert bench.reopen_all().waiting == (4 if store else 8)
+            bench.follow()
+
+
+def test_a_turn_that_failed_leaves_the_vectors_as_they_were(tmp_path: Path) -> None:
+    with indexed(tmp_path) as bench:
+        told(bench, 0, 5)
+        bench.follow()
+        turn = bench.stored.begin_folding(store=True)
+        turn.run()
+        bench.stored.abandon_folding(turn)
+        assert bench.near("word3", 1) == ["barn 3\nword3"]
+        bench.stored.publish()
+        assert len([*bench.derived.glob("vectors-*")]) == 1
+        assert bench.reopen_all().waiting == 0
+
+
+def test_what_was_erased_during_a_turn_is_in_no_file_after_the_next_generation(
+    tmp_path: Path,
+) -> None:
+    with indexed(tmp_path) as bench:
+        ids = told(bench, 0, 5)
+        bench.follow()
+        turn = bench.stored.begin_folding(store=True)
+        turn.run()
+        bench.erase(ids[2])
+        bench.follow()
+        bench.stored.finish_folding(turn)
+        assert turn.name is not None and (bench.derived / turn.name).exists()
+        bench.stored.publish()
+        assert not (bench.derived / turn.name).exists()
+        assert bench.index.vectors is not None and len(bench.index.vectors) == 4 * 2
 
 
 # ---- opening -------------------------------------------------------------------------------------
@@ -284,6 +385,33 @@ def test_it_opens_at_a_moment_while_its_owner_goes_on(tmp_path: Path) -> None:
         assert bench.words("river") == bench.near("river 1", 1) == ["river 1"]
         for n in (2, 11, 13):
             assert bench.words(f"word{n}") == bench.near(f"word{n}", 1) == [f"barn {n}\nword{n}"]
+
+
+def test_many_memories_behind_a_generation_are_loaded_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(longterm_generations, "COMMIT_DOCUMENTS", 5)
+    with indexed(tmp_path) as bench:
+        ids = told(bench, 0, 6)
+        quoting = bench.remember("lake", context="barn 1\nword1")
+        bench.follow()
+        bench.stored.publish()
+        told(bench, 6, 12)
+        bench.revise(ids[0], text="river 0")
+        bench.forget(ids[1])
+        bench.erase(ids[2])
+        for _ in range(2):
+            bench.reopen_all()
+            assert bench.index.text.watermark == bench.index.upto
+            for n in (3, 6, 11):
+                assert bench.words(f"word{n}") == [f"barn {n}\nword{n}"]
+            assert bench.words("river") == ["river 0"]
+            assert bench.words("word0") == bench.words("word1") == bench.words("word2") == []
+            assert bench.words("word1", "context") == []
+        bench.undo(ids[1])
+        bench.reopen_all()
+        bench.follow()
+        assert bench.words("word1", "context") == [quoting.text]
 
 
 # ---- vectors, later ------------------------------------------------------------------------------
