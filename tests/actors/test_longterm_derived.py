@@ -10,6 +10,7 @@ import pytest
 from neverforget.actors import longterm_messages as m
 from neverforget.actors.generation_storing import IDLE_S
 from neverforget.actors.messages import Verify, VerifyReply
+from neverforget.storage import longterm_folding
 from tests.actors.conftest import Owning
 from tests.actors.longterm_owners import OwnedLongTerm
 from tests.fakes.embedders import Plain
@@ -47,6 +48,21 @@ def test_a_generation_is_stored_when_nothing_happens_for_a_while(longterm: Owned
     assert index.derived_bytes == sum(path.stat().st_size for path in all_files(derived(longterm)))
     longterm.pass_time(10 * IDLE_S)
     assert longterm.index().generation == 1  # nothing has changed
+
+
+def test_many_vectors_are_stored_though_something_goes_on(
+    longterm: OwnedLongTerm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(longterm_folding, "UNSAVED_MAX", 8)
+    longterm.remember(*(f"tea number {n}" for n in range(6)))
+    longterm.settle()
+    assert longterm.index().generation == 0 and not [*derived(longterm).glob("vectors-*")]
+    longterm.remember("green tea", "black tea", "white tea")
+    longterm.settle()
+    longterm.until(lambda: longterm.index().generation == 1)
+    stored = [path.name for path in derived(longterm).glob("vectors-*")]
+    assert len(stored) == 1
+    assert stored[0].encode() in (derived(longterm) / "MANIFEST").read_bytes()
 
 
 def test_what_a_generation_holds_is_not_embedded_again(owning: Owning) -> None:
