@@ -258,7 +258,7 @@ class Storing:
         self._pause_s = min(2 * self._pause_s, PAUSE_S_MAX)
 
 
-def said(error: Exception, directory: object) -> NeverforgetError:
+def said(error: BaseException, directory: object) -> NeverforgetError:
     """Logged, and as callers are told."""
     if isinstance(error, NeverforgetError):
         log.warning("the search index in %s: %s", directory, error)

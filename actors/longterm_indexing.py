@@ -193,9 +193,11 @@ class Indexing:
             while not self._ending.is_set():
                 try:
                     self._step()
-                except Exception as error:
+                    pause = self._timeout()
+                except BaseException as error:  # a panic of the text index is no Exception
                     self._stumble(error)
-                self._woken.wait(self._timeout())
+                    pause = self._timeout()
+                self._woken.wait(pause)
                 self._woken.clear()
         finally:
             self._let_go(orderly=True)
@@ -229,7 +231,7 @@ class Indexing:
         dues += [] if self._reindexing is None else self._reindexing.deadlines()
         return max(0.0, min(dues) - now) if dues else None
 
-    def _stumble(self, error: Exception) -> None:
+    def _stumble(self, error: BaseException) -> None:
         """Something failed that should not: everything derived is opened anew, after a pause."""
         self._error = said(error, self.directory)
         self._not_before = self._clock.monotonic() + self._pause_s

@@ -204,7 +204,7 @@ class Recalls:
             reply = self._answer(asked, indexing, searched)
         except NeverforgetError as error:
             reply = failure(asked.request.id, error)
-        except Exception as error:
+        except BaseException as error:  # a panic of the text index is no Exception
             log.exception("a recall has failed")
             reply = failure(asked.request.id, internal_error(error))
         finally:

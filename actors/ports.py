@@ -62,7 +62,7 @@ class Service(Protocol):
         ...
 
 
-def internal_error(error: Exception) -> NeverforgetError:
+def internal_error(error: BaseException) -> NeverforgetError:
     """What a caller is told of a mistake of ours; it belongs in the log, too."""
     return NeverforgetError(f"internal error: {error!r}")
 

@@ -66,7 +66,7 @@ class WorkerThreads:
         while (work := self._work.get()) is not None:
             try:
                 work()
-            except Exception:
+            except BaseException:  # also what a library in Rust panics with: the thread goes on
                 log.exception("%s: what was to be done has failed", self._name)
             finally:
                 with self._lock:

@@ -13,7 +13,7 @@ import pytest
 from neverforget.actors import longterm_checks, longterm_searching
 from neverforget.actors import longterm_messages as m
 from neverforget.actors.index_folders import IndexFolders, OnDisk
-from neverforget.actors.messages import SYNC_PROCESS, Verify, VerifyReply
+from neverforget.actors.messages import SYNC_PROCESS, Failure, Verify, VerifyReply
 from neverforget.actors.open_indexes import OpenIndexes
 from neverforget.actors.query_vectors import QueryVectors
 from neverforget.actors.recall_answers import Hits
@@ -245,3 +245,53 @@ def test_an_erasure_tells_of_a_second_folder_that_cannot_be_stored(owning: Ownin
     finally:
         fs.mend()
         slow.release.set()
+
+
+class Panic(BaseException):
+    """What a library in Rust raises when it panics: no Exception."""
+
+
+def test_a_panic_in_a_search_is_an_answer_and_costs_no_thread(
+    longterm: OwnedLongTerm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files of the text index were overwritten under an open store: tantivy panicked, the search
+    thread was gone, and the caller heard nothing until its deadline.
+    """
+    longterm.remember("tea")
+    longterm.settle()
+
+    def panic(*asked: Any) -> Any:
+        raise Panic("failed to read block content")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(longterm_searching, "Hits", panic)
+        for _ in range(longterm_searching.SEARCH_THREADS + 1):
+            failed = longterm.ask(longterm.recall_request("tea"), Failure)
+            assert "internal error: Panic" in failed.message
+    assert longterm.recall("tea").complete
+
+
+@pytest.mark.parametrize("where", ["step", "deadlines"])
+def test_a_panic_of_the_indexer_is_stumbled_over(
+    longterm: OwnedLongTerm, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """Else the indexer's thread is gone, and nothing that is written is found any more."""
+    panicked = threading.Event()
+
+    def panic(*asked: Any) -> Any:
+        panicked.set()
+        raise Panic("called `Result::unwrap()` on an `Err` value")
+
+    longterm.remember("tea")
+    longterm.settle()
+    indexing = longterm.owner.indexing
+    assert indexing is not None
+    with monkeypatch.context() as patched:
+        patched.setattr(OpenIndexes, where, panic)
+        longterm.remember("coffee")
+        indexing.look()
+        longterm.until(panicked.is_set)
+        longterm.until(lambda: indexing.index is None)
+    longterm.pass_time(60)
+    longterm.until(lambda: indexing.index is not None)
+    assert longterm.found("coffee")[0] == "coffee"
