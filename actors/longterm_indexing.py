@@ -193,11 +193,9 @@ class Indexing:
             while not self._ending.is_set():
                 try:
                     self._step()
-                    pause = self._timeout()
+                    self._woken.wait(self._timeout())
                 except BaseException as error:  # a panic of the text index is no Exception
                     self._stumble(error)
-                    pause = self._timeout()
-                self._woken.wait(pause)
                 self._woken.clear()
         finally:
             self._let_go(orderly=True)
