@@ -100,9 +100,9 @@ class CheckedEmbedder:
         return dimension
 
     def windows(self, text: str) -> list[str]:
-        """The parts in which ``text`` is embedded: one or more."""
+        """The parts in which ``text`` is embedded: one or more, whatever the embedder says."""
         cut = getattr(self.inner, "windows", None)
-        return [text] if cut is None else list(cut(text))
+        return [text] if cut is None else list(cut(text)) or [text]
 
     def embed_all(self, texts: Sequence[str]) -> Embedded:
         """Vectors of all windows of ``texts``. Raises Unavailable if the embedder fails with all of

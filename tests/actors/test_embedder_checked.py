@@ -279,6 +279,19 @@ def test_a_text_that_cannot_be_cut_is_reported() -> None:
     assert found.owners.tolist() == [0]
 
 
+def test_a_text_that_is_cut_into_nothing_is_brought_whole() -> None:
+    """Whoever brought it waited for the vectors of no window, and its whole batch with it."""
+
+    class Nothing(Plain):
+        def windows(self, text: str) -> list[str]:
+            return text.split()
+
+    checked = CheckedEmbedder(Nothing())
+    assert checked.windows("  ") == ["  "]
+    found = checked.embed_all(["a", "  ", "b"])
+    assert {*found.owners.tolist(), *found.failed} == {0, 1, 2}
+
+
 def test_no_call_brings_more_texts_than_the_embedder_takes() -> None:
     class Few(Plain):
         batch_texts_max = 7
