@@ -147,7 +147,8 @@ class Storing:
 
     def _begin(self) -> None:
         with self._owner_waits():
-            self._stored.index.notice()  # the owner may have put it off
+            if self._stored.index.upto < self._region.durable:
+                self._stored.index.notice()  # the owner has put it off
             if not self._may_begin():
                 return  # an erasure: the vectors that are under way hold what it took
             if self._region.durable < self._stored.index.upto:

@@ -106,6 +106,12 @@ class LongTerm(RegionOwner[LongTermRegion]):
         with self._turn:
             super().run(pendings, send)
 
+    def tick(self, send: Callable[[], None] = nothing) -> None:
+        if self._notice_at is not None and self._notice_at <= self._clock.monotonic():
+            with self._turn:
+                self._notice()  # first: what an idle owner writes is no news
+        super().tick(send)
+
     @property
     def indexing(self) -> Indexing | None:
         """What keeps the indexes of the open region."""
@@ -156,9 +162,6 @@ class LongTerm(RegionOwner[LongTermRegion]):
 
     def _pass_time(self, now: float) -> None:
         self._news = False
-        if self._notice_at is not None and self._notice_at <= now:
-            with self._turn:
-                self._notice()
         self._recalls.look()
         self._keep_promises()
 
@@ -223,6 +226,8 @@ class LongTerm(RegionOwner[LongTermRegion]):
         return indexing.reindex_reply(request.id)
 
     def _status(self, pending: Pending) -> LongTermStatusReply:
+        if self._notice_at is not None:
+            self._notice()  # what was just remembered waits for its vectors
         region, indexing = self._life.region, self._indexing
         waiting = len(self._held) + len(self._checks) + len(self._recalls) + len(self._promises)
         return LongTermStatusReply(

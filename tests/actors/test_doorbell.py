@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import socket
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,7 @@ def test_the_first_visitor_rings_and_is_sent_away(short_path: Path) -> None:
     rung: queue.Queue[str] = queue.Queue()
     bells = Doorbells()
     for name in ("one", "two"):
-        bells.hang(short_path / name, lambda name=name: rung.put(name))
+        bells.hang(short_path / name, partial(rung.put, name))
     bells.start()
     with connect(short_path / "two") as client:
         assert client.recv(1) == b""

@@ -145,6 +145,7 @@ def test_one_that_hangs_holds_up_neither_words_nor_the_end(owning: Owning) -> No
     owned = owning(embedder)
     try:
         owned.remember("green tea")
+        owned.pass_time(0.01)
         assert embedder.entered.wait(20)
         assert owned.found("tea", strategy="text") == ["green tea"]
         waiting = owned.start(owned.recall_request("tea", wait_ms=5_000))
