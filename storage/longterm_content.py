@@ -81,9 +81,12 @@ def content_of(body: Body) -> Body:
     return {M[field]: body[M[field]] for field in _CONTENT if M[field] in body}
 
 
-def said_in(body: Body) -> bytes:
-    """Equal for two bodies that say the same: True, 1 and 1.0 are three values in metadata."""
-    return encode_body({M[field]: body[M[field]] for field in _SAID if M[field] in body})
+def said_in(body: Body, *, whoever: bool = False) -> bytes:
+    """Equal for two bodies that say the same: True, 1 and 1.0 are three values in metadata.
+    ``whoever``: by which agent does not count.
+    """
+    fields = [f for f in _SAID if not (whoever and f == MemoryField.AGENT)]
+    return encode_body({M[field]: body[M[field]] for field in fields if M[field] in body})
 
 
 def check_changes(changes: Changes) -> dict[MemoryField, Any]:

@@ -127,8 +127,10 @@ class Rememberer:
         return self._state.table.id(row), body
 
     def _says_the_same(self, held: Id, held_body: Body, body: Body) -> bool:
-        """Tags given or taken since do not make the first call another one."""
-        if said_in(held_body) != said_in(body):
+        """Tags given or taken since do not make the first call another one, nor does it matter
+        which agent of a fleet makes it again.
+        """
+        if said_in(held_body, whoever=True) != said_in(body, whoever=True):
             return False
         asked = set(body.get(M[MemoryField.TAGS], ()))
         if asked == set(held_body.get(M[MemoryField.TAGS], ())):

@@ -407,7 +407,8 @@ def test_tags_are_given_and_taken(store: nf.Store) -> None:
     assert store.get(made.id).tags == ("a", "b:c")
     store.untag(made.id, "b:c", "a")
     assert store.get(made.id).tags == ()
-    for tags in ((), ("X",), (["a"],)):
+    wrong: list[tuple[Any, ...]] = [(), ("X",), (["a"],)]
+    for tags in wrong:
         with pytest.raises(nf.InvalidArgument):
             store.tag(made.id, *tags)
     with pytest.raises(nf.NotFound):
@@ -525,3 +526,12 @@ def test_the_store_opens_again_with_what_it_remembered(tmp_path: Path) -> None:
         assert store.get(key="home").text == "Ada lives in Paris"
         assert [hit.memory.id for hit in store.recall("Paris")] == [made.id]
         assert len(store.history(made.id)) == 2
+
+
+def test_two_agents_that_remember_the_same_under_a_key_share_the_memory(store: nf.Store) -> None:
+    ada, bob = store.scoped(agent="ada"), store.scoped(agent="bob")
+    made = ada.remember("the door code changes on Monday", key="door")
+    assert bob.remember("the door code changes on Monday", key="door") == made
+    assert made.agent == "ada"
+    with pytest.raises(nf.Conflict):
+        bob.remember("the door code changes on Friday", key="door")
