@@ -11,6 +11,7 @@ from neverforget.storage.content import plain_content
 from neverforget.storage.errors import InvalidArgument
 from neverforget.storage.longterm_fields import is_derived_type
 from neverforget.storage.longterm_results import NewMemory, TurnPoint
+from neverforget.storage.type_names import a_type
 
 TAG_LEVELS_MAX = 4
 NAME_BYTES_MAX = 64 * 1024
@@ -34,7 +35,7 @@ def check_new(new: NewMemory) -> NewMemory:
         if value is not None:
             check_name(value, name)
     if new.context is not None and not isinstance(new.context, str):
-        raise InvalidArgument(f"context is a {type(new.context).__name__}; pass text")
+        raise InvalidArgument(f"context is {a_type(new.context)}; pass text")
     check_namespace(new.namespace)
     for name in ("occurred_at", "valid_from", "valid_to"):
         check_time(getattr(new, name), name)
@@ -44,7 +45,7 @@ def check_new(new: NewMemory) -> NewMemory:
 
 def check_text(text: object, where: str) -> None:
     if not isinstance(text, str):
-        raise InvalidArgument(f"{where} is a {type(text).__name__}; pass text")
+        raise InvalidArgument(f"{where} is {a_type(text)}; pass text")
     if not text.strip():
         raise InvalidArgument(f"{where} is empty; there is nothing to remember")
 
@@ -118,7 +119,7 @@ def check_validity(valid_from: int | None, valid_to: int | None) -> None:
 def plain_metadata(metadata: object) -> dict[str, Any]:
     """A copy of plain values. InvalidArgument names the path of what cannot be kept."""
     if not isinstance(metadata, Mapping):
-        raise InvalidArgument(f"metadata is a {type(metadata).__name__}; pass a dict")
+        raise InvalidArgument(f"metadata is {a_type(metadata)}; pass a dict")
     found = plain_content(dict(metadata), "metadata")
     assert isinstance(found, dict)
     return found

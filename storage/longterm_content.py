@@ -24,6 +24,7 @@ from neverforget.storage.longterm_checks import (
 )
 from neverforget.storage.longterm_fields import M, MemoryField
 from neverforget.storage.longterm_results import Changes, MemoryFilter, NewMemory
+from neverforget.storage.type_names import a_type
 
 # What a memory says. Its tags are compared apart; namespace and key are where it stands.
 _SAID = (
@@ -111,7 +112,7 @@ def check_changes(changes: Changes) -> dict[MemoryField, Any]:
         elif name in _TIMES:
             check_time(value, name)
         elif name == "context" and not isinstance(value, (str, type(None))):
-            raise InvalidArgument(f"context is a {type(value).__name__}; pass text")
+            raise InvalidArgument(f"context is {a_type(value)}; pass text")
         changed[MemoryField[name.upper()]] = _stored(name, value)
     return changed
 
