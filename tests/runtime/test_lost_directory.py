@@ -97,7 +97,7 @@ def test_an_inline_host_gives_up_a_store_whose_lock_file_was_deleted(tmp_path: P
 def test_a_process_that_attached_to_a_deleted_store_finds_the_new_one(short_path: Path) -> None:
     path = short_path / "store"
     first = PlainHost(path, Config(**SMALL))
-    old = nf.open(path, host="never", deadline_s=0.2)
+    old = nf.open(path, host="never", deadline_s=10.0)
     filled(old.session("chat"), 3)
     path.rename(short_path / "elsewhere")
     second = PlainHost(path, Config(**SMALL))
