@@ -31,12 +31,12 @@ from neverforget.actors.messages import (
     Welcome,
 )
 from neverforget.actors.messages import DoneReply as Done
+from neverforget.actors.places import EMBEDDER
 from neverforget.actors.ports import Pending, failure
 from neverforget.storage.clock import Clock, SystemClock
 from neverforget.storage.errors import InvalidArgument, NeverforgetError
 
 _SWEEP_MIN = 64
-EMBEDDER = -3  # the place of the first member; the next one's is one less
 
 
 class EmbedderService:

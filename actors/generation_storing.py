@@ -176,8 +176,6 @@ class Storing:
         if isinstance(outcome, Exception):
             self._stored.abandon(publication)
             self.note_change()
-            if not isinstance(outcome, NeverforgetError | OSError):
-                raise outcome
             self._failed(outcome)
             return True
         try:
@@ -233,8 +231,6 @@ class Storing:
         self._folding = self._folded = None
         if isinstance(folded, Exception):
             self._stored.abandon_folding(turn)
-            if not isinstance(folded, NeverforgetError | OSError):
-                raise folded
             self._failed(folded)
             return True
         self._stored.finish_folding(turn)
@@ -254,6 +250,9 @@ class Storing:
             self._stored.publish()
 
     def _failed(self, error: Exception) -> None:
+        """It is tried again after a pause. A mistake of ours is raised."""
+        if not isinstance(error, NeverforgetError | OSError):
+            raise error
         self.error = said(error, self._stored.directory)
         self._not_before = self._monotonic() + self._pause_s
         self._pause_s = min(2 * self._pause_s, PAUSE_S_MAX)

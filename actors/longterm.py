@@ -28,6 +28,7 @@ from neverforget.actors.longterm_searching import Recalls
 from neverforget.actors.longterm_spec import LongTermSpec
 from neverforget.actors.longterm_status import index_status
 from neverforget.actors.messages import AnyReply, Settle
+from neverforget.actors.places import LONGTERM
 from neverforget.actors.ports import Pending
 from neverforget.actors.region_owner import RegionOwner, nothing
 from neverforget.actors.store_embedder import NONE, StoreEmbedder
@@ -41,8 +42,6 @@ __all__ = ["LONGTERM", "LongTerm", "LongTermSpec"]
 # Telling the indexes costs as much for one memory as for many, and sets other threads to work while
 # the next is to be remembered.
 _NOTICE_S = 0.005
-
-LONGTERM = -2  # stands in a Welcome where a partition has its number
 
 
 class LongTerm(RegionOwner[LongTermRegion]):

@@ -25,7 +25,7 @@ from typing import Any, Literal
 import msgspec
 
 from neverforget.actors.listener import FRESH_SUFFIX
-from neverforget.runtime.places import EMBEDDER, HOST, LONGTERM
+from neverforget.actors.places import EMBEDDER, HOST, LONGTERM
 from neverforget.storage.atomic_file import read_checked, write_checked
 from neverforget.storage.directory_lock import ProcessId, boot_id, is_alive, lock_inode
 from neverforget.storage.errors import Corrupt, NotFound, Unavailable, UnsupportedFormat

@@ -16,9 +16,9 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, cast
 
 from neverforget.actors.messages import AnyReply, AnyRequest, Failure, Request
+from neverforget.actors.places import LONGTERM
 from neverforget.actors.ports import Pending
 from neverforget.runtime.channel import closed
-from neverforget.runtime.places import LONGTERM
 from neverforget.runtime.retrying import Retrying
 from neverforget.storage.errors import Unavailable
 

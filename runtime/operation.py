@@ -14,9 +14,9 @@ from collections.abc import Generator
 from typing import Any, NamedTuple, TypeVar
 
 from neverforget.actors.messages import Request
+from neverforget.actors.places import EMBEDDER, HOST, LONGTERM
 from neverforget.runtime import cursors
 from neverforget.runtime.longterm_client import LongTermClient
-from neverforget.runtime.places import EMBEDDER, HOST, LONGTERM
 from neverforget.runtime.routing import partition_of
 from neverforget.runtime.tokenizers import TokenCounter
 from neverforget.runtime.values import Namespace

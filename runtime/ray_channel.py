@@ -10,8 +10,8 @@ import time
 from typing import TYPE_CHECKING
 
 from neverforget.actors.messages import AnyReply, Failure, Request, encoder, reply_decoder
+from neverforget.actors.places import HOST, LONGTERM
 from neverforget.runtime.channel import closed
-from neverforget.runtime.places import HOST, LONGTERM
 from neverforget.runtime.retrying import Retrying
 from neverforget.storage.errors import Unavailable
 

@@ -39,7 +39,7 @@ from neverforget.storage.identity import (
     store_identity,
     write_identity,
 )
-from neverforget.storage.segment import SEGMENT_HEADER_BYTES, SEGMENT_SUFFIX
+from neverforget.storage.segment import SEGMENT_HEADER_BYTES, segment_path
 
 if TYPE_CHECKING:
     from neverforget.storage.region_options import RegionOptions
@@ -78,7 +78,7 @@ def exists(path: Path) -> bool:
 def has_memories(longterm: Path) -> bool:
     """Anything was ever written to this long-term store, or it is not what it should be."""
     try:
-        with (longterm / "log" / f"{0:016x}{SEGMENT_SUFFIX}").open("rb") as file:
+        with segment_path(longterm / "log", 0).open("rb") as file:
             file.seek(SEGMENT_HEADER_BYTES)
             return file.read(1) != b"\0"
     except OSError:

@@ -20,9 +20,10 @@ from typing import Final
 
 import msgspec
 
-from neverforget.storage.atomic_file import read_checked, write_checked
-from neverforget.storage.errors import Corrupt, EmbedderMismatch, NotFound, UnsupportedFormat
+from neverforget.storage.atomic_file import write_checked
+from neverforget.storage.errors import Corrupt, EmbedderMismatch, NotFound
 from neverforget.storage.filesystem import FileSystem
+from neverforget.storage.versioned_file import read_versioned
 
 EMBEDDER_FILE: Final = "EMBEDDER"
 EMBEDDER_VERSION: Final = 1
@@ -57,22 +58,12 @@ def read_embedder(fs: FileSystem, directory: Path) -> EmbedderFile:
     """NotFound, Corrupt, or UnsupportedFormat of a newer version."""
     path = directory / EMBEDDER_FILE
     try:
-        content = read_checked(fs, path)
+        held = read_versioned(fs, path, EmbedderFile, EMBEDDER_VERSION, "names no embedder")
     except NotFound as error:
         raise NotFound(
             f"{path} is not there: which embedder this store has is unknown; put the file back "
             "from a backup"
         ) from error
-    try:
-        version = msgspec.json.decode(content, type=_Version).version
-        if version > EMBEDDER_VERSION:
-            raise UnsupportedFormat(
-                f"{path} has version {version}, this program knows {EMBEDDER_VERSION}; open it "
-                "with the newer program"
-            )
-        held = msgspec.json.decode(content, type=EmbedderFile)
-    except msgspec.MsgspecError as error:
-        raise Corrupt(f"{path} names no embedder: {error}", file=str(path)) from error
     if not _FOLDER.fullmatch(held.folder):
         raise Corrupt(f"{path} names {held.folder!r}, which is no folder of it", file=str(path))
     return held
@@ -137,7 +128,3 @@ def _remove(fs: FileSystem, path: Path) -> None:
         else:
             fs.unlink(inside)
     fs.remove_directory(path)
-
-
-class _Version(msgspec.Struct):
-    version: int

@@ -21,6 +21,7 @@ from neverforget.storage.segment import (
     base_of,
     decode_segment_header,
     encode_segment_header,
+    segment_path,
     whole_pages,
     write_zeros,
 )
@@ -67,7 +68,7 @@ def take_inventory(
             if base != expected:
                 _note_missing(found, directory, expected, base)
             following = bases[index + 1] if index + 1 < len(bases) else None
-            path = directory / f"{base:016x}.seg"
+            path = segment_path(directory, base)
             file = fs.open(path, read_only=read_only)
             try:
                 size = _size(found, file, base, following, log_id, read_only)
@@ -95,14 +96,14 @@ def _bases(directory: Path, names: list[str]) -> list[int]:
         )
     described = [int(n.removesuffix(SIDE_SUFFIX), 16) for n in names if n.endswith(SIDE_SUFFIX)]
     if described and max(described) > bases[-1]:
-        path = directory / f"{max(described):016x}.seg"
+        path = segment_path(directory, max(described))
         raise Corrupt(f"{path} is gone, its side file is there; restore it", file=str(path))
     return bases
 
 
 def _note_missing(found: Inventory, directory: Path, expected: int, base: int) -> None:
     if base < expected:
-        path = directory / f"{base:016x}.seg"
+        path = segment_path(directory, base)
         raise Corrupt(
             f"{path} begins inside the segment before it; a file was renamed", file=str(path)
         )

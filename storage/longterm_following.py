@@ -16,21 +16,13 @@ from neverforget.storage.errors import Corrupt
 from neverforget.storage.format import Kind
 from neverforget.storage.log_state import of_kinds
 from neverforget.storage.longterm_fields import Id, id_in, named_in
-from neverforget.storage.longterm_state import CONTENT, LongTermState
+from neverforget.storage.longterm_state import ABOUT_MANY, CONTENT, LongTermState
 from neverforget.storage.memory_table import Array, MemoryTable
 from neverforget.storage.scan import gather_heads, scan
 from neverforget.storage.segment import SEGMENT_HEADER_BYTES
 
 _NONE: Array = np.empty(0, np.uint64)
 _ABOUT_HEADER = (*CONTENT, Kind.TAGGED, Kind.UNTAGGED)
-_ABOUT_BODY = (
-    Kind.FORGOTTEN,
-    Kind.UNDONE,
-    Kind.ARCHIVED,
-    Kind.UNARCHIVED,
-    Kind.PURGED,
-    Kind.ERASING,
-)
 
 
 class Changed(NamedTuple):
@@ -60,15 +52,15 @@ def changed_since(state: LongTermState, since: int, stop: int | None = None) -> 
         is_new, rows = _born_there(table, heads, positions)
         new.append(rows)
         for position, kind in of_kinds(
-            heads[~is_new], positions[~is_new], *_ABOUT_HEADER, *_ABOUT_BODY
+            heads[~is_new], positions[~is_new], *_ABOUT_HEADER, *ABOUT_MANY
         ):
             if kind in _ABOUT_HEADER:
                 ids.add(id_in(state.log.header(position)))
             seen.add(kind)
-            if kind in _ABOUT_BODY or kind == Kind.REVISED:
+            if kind in ABOUT_MANY or kind == Kind.REVISED:
                 body = _body(state, position)
                 if body is None:  # whom it named is lost: anybody
-                    every = every or kind in _ABOUT_BODY
+                    every = every or kind in ABOUT_MANY
                 else:
                     ids.update(named_in(body))
     rows = (

@@ -43,15 +43,15 @@ from neverforget.storage.relation_table import RelationTable
 
 CONTENT = (Kind.REMEMBERED, Kind.REVISED)
 ABOUT_ONE = (*CONTENT, Kind.TAGGED, Kind.UNTAGGED, Kind.RELATED, Kind.UNRELATED)
-_DELETIONS = (
+ABOUT_MANY = (
     Kind.FORGOTTEN,
     Kind.UNDONE,
     Kind.ARCHIVED,
     Kind.UNARCHIVED,
     Kind.PURGED,
     Kind.ERASING,
-    Kind.REFUSED,
 )
+_DELETIONS = (*ABOUT_MANY, Kind.REFUSED)
 
 
 class LongTermState(LogState):

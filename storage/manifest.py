@@ -24,12 +24,13 @@ from typing import Final, Literal
 
 import msgspec
 
-from neverforget.storage.atomic_file import TEMPORARY_SUFFIX, read_checked, write_checked
-from neverforget.storage.errors import Corrupt, NeverforgetError, NotFound, UnsupportedFormat
+from neverforget.storage.atomic_file import TEMPORARY_SUFFIX, write_checked
+from neverforget.storage.errors import Corrupt, NeverforgetError, NotFound
 from neverforget.storage.filesystem import FileSystem
 from neverforget.storage.results import Finding
 from neverforget.storage.sealed_file import Depth, Seal, check_seal
 from neverforget.storage.text_state import check_files, read_state
+from neverforget.storage.versioned_file import read_versioned
 
 MANIFEST_FILE: Final = "MANIFEST"
 MANIFEST_VERSION: Final = 1
@@ -74,10 +75,6 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     def of(self, role: Role) -> list[Part]:
         """The parts of one role, in log order."""
         return sorted((p for p in self.parts if p.role == role), key=lambda part: part.start)
-
-
-class _Version(msgspec.Struct):
-    version: int
 
 
 @dataclass(frozen=True)
@@ -137,17 +134,7 @@ def publish(fs: FileSystem, directory: Path, manifest: Manifest) -> None:
 def read_manifest(fs: FileSystem, directory: Path, log_id: int) -> Manifest:
     """NotFound; Corrupt, also when it is of another log; UnsupportedFormat of a newer version."""
     path = directory / MANIFEST_FILE
-    content = read_checked(fs, path)
-    try:
-        version = msgspec.json.decode(content, type=_Version).version
-        if version > MANIFEST_VERSION:
-            raise UnsupportedFormat(
-                f"{path} has version {version}, this program knows {MANIFEST_VERSION}; open it "
-                "with the newer program"
-            )
-        manifest = msgspec.json.decode(content, type=Manifest)
-    except msgspec.MsgspecError as error:
-        raise Corrupt(f"{path} is no manifest: {error}", file=str(path)) from error
+    manifest = read_versioned(fs, path, Manifest, MANIFEST_VERSION, "is no manifest")
     if manifest.log_id != log_id:
         raise Corrupt(
             f"{path} belongs to another log; everything derived is rebuilt", file=str(path)

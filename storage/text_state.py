@@ -20,14 +20,14 @@ from crc32c import crc32c
 
 from neverforget.storage.atomic_file import (
     TEMPORARY_SUFFIX,
-    read_checked,
     read_whole,
     write_checked,
 )
 from neverforget.storage.directory_lock import LOCK_FILE
-from neverforget.storage.errors import Corrupt, NotFound, UnsupportedFormat
+from neverforget.storage.errors import Corrupt, NotFound
 from neverforget.storage.filesystem import FileSystem
 from neverforget.storage.text_overlay import CorpusSize
+from neverforget.storage.versioned_file import read_versioned
 
 STATE_FILE: Final = "STATE"
 STATE_VERSION: Final = 1
@@ -58,10 +58,6 @@ class TextState(msgspec.Struct, frozen=True):
     version: int = STATE_VERSION
 
 
-class _Version(msgspec.Struct):
-    version: int
-
-
 def write_state(fs: FileSystem, directory: Path, state: TextState) -> None:
     """Durable when it returns; raises OutOfSpace, OSError."""
     write_checked(fs, directory / STATE_FILE, msgspec.json.encode(state) + b"\n")
@@ -70,17 +66,7 @@ def write_state(fs: FileSystem, directory: Path, state: TextState) -> None:
 def read_state(fs: FileSystem, directory: Path) -> TextState:
     """NotFound, Corrupt, or UnsupportedFormat of a newer version."""
     path = directory / STATE_FILE
-    content = read_checked(fs, path)
-    try:
-        found = msgspec.json.decode(content, type=_Version).version
-        if found > STATE_VERSION:
-            raise UnsupportedFormat(
-                f"{path} has version {found}, this program knows {STATE_VERSION}; open it with the "
-                "newer program"
-            )
-        return msgspec.json.decode(content, type=TextState)
-    except msgspec.MsgspecError as error:
-        raise Corrupt(f"{path} is no state of a text index: {error}", file=str(path)) from error
+    return read_versioned(fs, path, TextState, STATE_VERSION, "is no state of a text index")
 
 
 def sum_files(fs: FileSystem, directory: Path, known: dict[str, FileSum]) -> dict[str, FileSum]:

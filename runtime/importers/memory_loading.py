@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import uuid
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -21,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from neverforget.runtime import memory_operations, memory_reading
 from neverforget.runtime.importers.report import ImportReport
 from neverforget.runtime.importers.source_turn import Problem, SourceMemory, SourceRelation
 from neverforget.runtime.turn_json import json_value, parse_timestamp
@@ -157,9 +157,7 @@ class MemoryLoader:
     def _known(self, ids: list[str]) -> dict[str, Memory]:
         if self._store is None:
             return {}
-        store = self._store
-        reading = memory_reading.get_many(store._scope, ids, include_forgotten=True)
-        found = store._run(reading)
+        found = self._store._known_memories(ids)
         return {each.id: each for each in found if each is not None}
 
     def _remember(self, new: dict[str, SourceMemory]) -> None:
@@ -167,9 +165,7 @@ class MemoryLoader:
         assert store is not None
         items = [self._first(each) for each in new.values()]
         try:
-            written = store._run(
-                memory_operations.remember_many(store._context, store._scope, items, ids=list(new))
-            )
+            written = store._remember_under(list(new), items)
         except (Conflict, InvalidArgument) as error:
             if len(new) > 1:  # one of them is at fault: find it, keep the others
                 for name, each in new.items():
@@ -291,5 +287,4 @@ def _uuid7(time: bytes, digest: bytes) -> str:
     packed = bytearray(time + digest[:10])
     packed[6] = packed[6] & 0x0F | 0x70
     packed[8] = packed[8] & 0x3F | 0x80
-    text = packed.hex()
-    return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
+    return str(uuid.UUID(bytes=bytes(packed)))

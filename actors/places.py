@@ -1,4 +1,5 @@
-"""Where a request goes: to a partition by its number, 0 and up, or to one of these."""
+"""Where a request goes, and who a Welcome is from: a partition by its number, 0 and up, or one of
+these."""
 
 from __future__ import annotations
 
