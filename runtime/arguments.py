@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable
 from enum import Enum
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from neverforget.actors.messages import SYNC_DISK, SYNC_PROCESS
 from neverforget.runtime.config import SyncLevel, not_yet
@@ -30,7 +30,6 @@ class Raise(Enum):
 
 
 RAISE: Final = Raise.RAISE
-RaiseType = Literal[Raise.RAISE]
 
 
 def whole(value: Any, what: str, low: int, high: int) -> int:

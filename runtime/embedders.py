@@ -11,7 +11,7 @@ import pickle
 from typing import TYPE_CHECKING, Any
 
 from neverforget.runtime.embedder_names import MINILM, NONE, check_name
-from neverforget.storage.errors import EmbedderMismatch, InvalidArgument, NotFound
+from neverforget.storage.errors import InvalidArgument, NotFound
 
 if TYPE_CHECKING:
     from neverforget.actors.embedder_checked import CheckedEmbedder
@@ -74,19 +74,6 @@ def made(embedder: str | Embedder) -> CheckedEmbedder | None:
     from neverforget.runtime.embedder_openai import OpenAIEmbedder
 
     return CheckedEmbedder(OpenAIEmbedder(embedder))
-
-
-def require_same(embedder: Embedder, *, model_id: str, dimension: int) -> None:
-    """Raises EmbedderMismatch unless vectors of ``model_id`` and ``dimension``, as stored, may be
-    compared with those of ``embedder``.
-    """
-    if embedder.model_id == model_id and embedder.dimension == dimension:
-        return
-    raise EmbedderMismatch(
-        f"this store holds vectors of {model_id} ({dimension} dimensions), not of "
-        f"{embedder.model_id} ({embedder.dimension} dimensions); open it with the former, or call "
-        "reindex(embedder=...)"
-    )
 
 
 def _check_pickles(embedder: Any) -> None:

@@ -273,10 +273,6 @@ class LongTermReads:
         )
         return list(islice(self._seen(numbers, kind), limit))
 
-    def relations_of_turns(self, turns: TurnPoint) -> list[RelationView]:
-        """Relations that end at exactly these turns."""
-        return list(self._seen(self._state.relations.at_turns(turns), None))
-
     def provenance(self, memory_id: str) -> list[TurnPoint]:
         """The turns it came from."""
         outgoing = self.relations(memory_id, direction="out")

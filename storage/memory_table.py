@@ -164,11 +164,6 @@ class MemoryTable:
         """Rows of its chunks and summaries."""
         return np.flatnonzero(self.column("original") == row)
 
-    def row_born_at(self, born: int) -> int | None:
-        column = self.column("born")
-        row = int(column.searchsorted(np.uint64(born)))
-        return row if row < len(column) and int(column[row]) == born else None
-
     # ---- changing --------------------------------------------------------------------------------
 
     def add(self, wanted: Id, **values: Any) -> int:

@@ -90,13 +90,6 @@ class RelationTable:
         found = np.unique(np.array(numbers, np.int64))
         return found[self._columns["alive"][found]]
 
-    def at_turns(self, target: TurnPoint) -> Array:
-        code = self.turns.known(target)
-        if code is None:
-            return np.empty(0, np.int64)
-        found = np.array(self._by_target.find(_unsigned(-1 - code)), np.int64)
-        return found[self._columns["alive"][found]]
-
     def extend(self, columns: dict[str, Array]) -> None:
         """Many at once, which are not there yet, all columns given."""
         start, stop = self.count, self.count + len(columns["source"])

@@ -76,15 +76,6 @@ class VectorBase:
     def lists(self) -> int:
         return int(self._index.nlist) if self.kind == "ivf" else 1
 
-    @property
-    def memory_bytes(self) -> int:
-        """About what it holds in memory; a mapped one holds its ids and what the kernel likes."""
-        if self.mapped:
-            return self.ids.nbytes
-        # IVF: the code, its id, and the direct map's node of 32 bytes; Flat: the vector, its id.
-        a_vector = self.dimension + 48 if self.kind == "ivf" else 4 * self.dimension + 48
-        return len(self.ids) * a_vector + self.lists * 4 * self.dimension
-
     # ---- reading ---------------------------------------------------------------------------------
 
     def search(self, query: Array, k: int, selector: Any, probes: int | None) -> Batch:

@@ -20,7 +20,7 @@ from neverforget.runtime.embedder_hash import HashEmbedder
 from neverforget.runtime.embedder_minilm import MiniLMEmbedder
 from neverforget.runtime.embedder_names import parse_openai
 from neverforget.runtime.embedder_openai import OpenAIEmbedder
-from neverforget.storage.errors import EmbedderMismatch, InvalidArgument
+from neverforget.storage.errors import InvalidArgument
 from tests.fakes.embedders import Plain
 from tests.fakes.embedding_server import serving
 
@@ -139,14 +139,6 @@ def test_an_address_that_is_not_plain_is_refused_and_not_repeated(name: str) -> 
     with pytest.raises(InvalidArgument) as caught:
         embedders.check(name)
     assert "hidden" not in str(caught.value)
-
-
-def test_vectors_of_another_model_are_not_compared() -> None:
-    plain = Plain()
-    embedders.require_same(plain, model_id="plain-8", dimension=8)
-    for model_id, dimension in (("plain-8", 16), ("other", 8)):
-        with pytest.raises(EmbedderMismatch, match=rf"{model_id} \({dimension} .* plain-8 \(8 "):
-            embedders.require_same(plain, model_id=model_id, dimension=dimension)
 
 
 def test_naming_an_embedder_loads_nothing_heavy() -> None:
