@@ -13,14 +13,12 @@ from neverforget.actors.embedder_checked import CheckedEmbedder
 from neverforget.actors.embedder_contract import NotEmbedded
 from neverforget.runtime.embedder_hash import HashEmbedder
 from neverforget.runtime.embedder_openai import (
-    ANSWER_BYTES_MAX,
     BATCH_BYTES_MAX,
-    OPENAI_KEY,
-    OUR_KEY,
     OpenAIEmbedder,
     batches,
-    retry_after,
 )
+from neverforget.runtime.openai_endpoint import ANSWER_BYTES_MAX, OPENAI_KEY, retry_after
+from neverforget.runtime.openai_names import EMBEDDER_KEY as OUR_KEY
 from neverforget.runtime.tokenizers import estimate
 from neverforget.storage.errors import Unavailable
 from tests.fakes import embedding_server as served
@@ -312,9 +310,9 @@ def test_openais_key_goes_to_openai_only(
     embedder.embed(["a"])
     assert "authorization" not in {name.lower() for name in server.requests[0][1]}
     to_openai = OpenAIEmbedder("openai:text-embedding-3-small@https://api.openai.com/v1")
-    assert to_openai._key() == KEY
-    assert OpenAIEmbedder("openai:m@http://api.openai.com/v1")._key() is None
-    assert OpenAIEmbedder("openai:m@https://api.openai.com.example.org/v1")._key() is None
+    assert to_openai._endpoint.key() == KEY
+    assert OpenAIEmbedder("openai:m@http://api.openai.com/v1")._endpoint.key() is None
+    assert OpenAIEmbedder("openai:m@https://api.openai.com.example.org/v1")._endpoint.key() is None
     server.usual = served.status(401)
     with pytest.raises(Unavailable, match=OUR_KEY):
         embedder.embed(["a"])

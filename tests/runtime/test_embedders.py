@@ -18,8 +18,8 @@ from neverforget.actors.embedder_contract import Embedder
 from neverforget.runtime import embedders
 from neverforget.runtime.embedder_hash import HashEmbedder
 from neverforget.runtime.embedder_minilm import MiniLMEmbedder
-from neverforget.runtime.embedder_names import parse_openai
 from neverforget.runtime.embedder_openai import OpenAIEmbedder
+from neverforget.runtime.openai_names import parse_openai
 from neverforget.storage.errors import InvalidArgument
 from tests.fakes.embedders import Plain
 from tests.fakes.embedding_server import serving
