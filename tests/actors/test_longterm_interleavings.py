@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 import threading
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,31 +17,14 @@ from neverforget.actors.query_vectors import QueryVectors
 from neverforget.actors.recall_answers import Hits
 from neverforget.actors.store_embedder import StoreEmbedder
 from neverforget.storage.embedder_file import EmbedderFile
-from neverforget.storage.filesystem import LocalFileSystem
 from neverforget.storage.manifest import Examined, examine
 from neverforget.storage.results import Finding
-from neverforget.storage.text_index import TEXT, TextIndex
 from tests.actors.conftest import Owning
 from tests.actors.longterm_owners import PATIENCE_S, OwnedLongTerm
 from tests.actors.test_longterm_reindex import ask, folders
 from tests.fakes.embedders import Hanging, Plain
 from tests.fakes.failing_filesystem import FailingFileSystem
-
-
-def holding(directory: Path, word: str, aside: Path) -> list[str]:
-    """Folders whose text index knows ``word``. Its bytes stand in none of tantivy's files: terms
-    are packed.
-    """
-    found = []
-    for index in sorted(directory.glob("derived-*/text-*")):
-        copy = aside / index.parent.name / index.name
-        shutil.rmtree(copy, ignore_errors=True)
-        shutil.copytree(index, copy)
-        text = TextIndex.open(LocalFileSystem(), copy)
-        if len(text.snapshot().search(word, 10, field=TEXT).ids):
-            found.append(index.parent.name)
-        text.close()
-    return found
+from tests.storage.bytes_left import left_of
 
 
 class Opening:
@@ -78,7 +59,7 @@ def reindexed(owning: Owning) -> tuple[OwnedLongTerm, str]:
 
 
 def test_an_erasure_waits_for_a_second_folder_that_is_being_opened(
-    reindexed: tuple[OwnedLongTerm, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    reindexed: tuple[OwnedLongTerm, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its words were written there already, and the erasure was answered: only the indexes that
     were open were asked.
@@ -93,15 +74,15 @@ def test_an_erasure_waits_for_a_second_folder_that_is_being_opened(
     owned.until(lambda: not (indexing.index is None or indexing.index.erased))
     owned.pass_time(1.0)
     assert asked.replies == []
-    assert holding(owned.directory, "xylophone", tmp_path / "aside") == ["derived-2"]
+    assert {place.split("/")[0] for place in left_of(owned.directory, "xylophone")} == {"derived-2"}
     opening.go_on.set()
     owned.until(lambda: bool(asked.replies))
-    assert holding(owned.directory, "xylophone", tmp_path / "aside") == []
+    assert left_of(owned.directory, "xylophone") == []
     owned.until(lambda: ask(owned, "other").state == "done")
 
 
 def test_the_folder_of_a_reindexing_that_failed_is_removed(
-    reindexed: tuple[OwnedLongTerm, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    reindexed: tuple[OwnedLongTerm, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It kept the words of what was erased, and its room, until the store was opened again."""
     owned, secret = reindexed
@@ -112,7 +93,7 @@ def test_the_folder_of_a_reindexing_that_failed_is_removed(
     owned.until(lambda: ask(owned, "other").state == "failed")
     owned.ask(owned.erase(secret), m.MemoriesErasedReply)
     assert folders(owned) == ["derived-1"]
-    assert holding(owned.directory, "xylophone", tmp_path / "aside") == []
+    assert left_of(owned.directory, "xylophone") == []
 
 
 def test_indexes_that_open_when_nobody_wants_them_are_closed(

@@ -16,6 +16,7 @@ from neverforget.actors.generation_storing import IDLE_S
 from neverforget.actors.messages import Verify, VerifyReply
 from tests.actors.conftest import Owning
 from tests.actors.longterm_owners import OwnedLongTerm
+from tests.storage.bytes_left import files_holding, indexes_holding
 
 _STEPS = 100
 
@@ -75,10 +76,9 @@ class Machine:
             return
         text = self.model.living.pop(memory)
         self.owned.ask(self.owned.erase(memory), m.MemoriesErasedReply)
-        word = text.split()[1].encode()
-        files = [path for path in self.owned.directory.rglob("*") if path.is_file()]
-        held = [path for path in files if word + b" " in path.read_bytes() + b" "]
-        assert held == [], (word, held)
+        word, directory = text.split()[1], self.owned.directory
+        assert files_holding(directory, f"{word} ") == []
+        assert indexes_holding(directory, word) == []
 
     def recall(self) -> None:
         """Read your writes: it waits for what was written before it."""

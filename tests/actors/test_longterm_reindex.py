@@ -18,6 +18,7 @@ from tests.actors import longterm_process
 from tests.actors.conftest import Owning
 from tests.actors.longterm_owners import OwnedLongTerm, hits
 from tests.fakes.embedders import FAILURES, POISON, Faulty, Hanging, Plain, Poisoned, is_down
+from tests.storage.bytes_left import left_of
 
 
 def ask(owned: OwnedLongTerm, name: str, *, begin: bool = False) -> m.ReindexReply:
@@ -102,14 +103,12 @@ def test_an_erasure_meanwhile_reaches_both(owning: Owning) -> None:
         ask(owned, "slow", begin=True)
         owned.until(slow.entered.is_set)
         owned.ask(owned.erase(secret), m.MemoriesErasedReply)
-        files = [path for path in owned.directory.rglob("*") if path.is_file()]
-        assert [path for path in files if b"xylophone" in path.read_bytes()] == []
+        assert left_of(owned.directory, "xylophone") == []
     finally:
         slow.release.set()
     owned.until(lambda: ask(owned, "slow").state == "done")
     assert owned.index().vectors == 1
-    files = [path for path in owned.directory.rglob("*") if path.is_file()]
-    assert [path for path in files if b"xylophone" in path.read_bytes()] == []
+    assert left_of(owned.directory, "xylophone") == []
 
 
 def test_one_that_is_not_there_fails_and_changes_nothing(owning: Owning) -> None:

@@ -19,6 +19,7 @@ import pytest
 from tests.conftest import ROOT
 from tests.faults.forgetter import OPERATIONS, WORD, carry_out, furnish
 from tests.faults.shim import Action, Shim
+from tests.storage.bytes_left import files_holding, indexes_holding
 from tests.storage.small_index import IndexBench, indexed
 from tests.storage.small_longterm import everything
 
@@ -139,9 +140,9 @@ def agrees(store: Path, operation: str, before: Any, after: Any, entries: int, a
             assert any(each.startswith(text) for each in living), text
         if operation in ("purge", "erase"):
             b.stored.publish()
-            gone = [b"four"] if operation == "purge" else [b"one", b"two", b"summary"]
-            left = b"".join(p.read_bytes() for p in store.rglob("*") if p.is_file())
-            assert not [word for word in gone if WORD.encode() + b" " + word in left]
+            gone = ["four"] if operation == "purge" else ["one", "two", "summary"]
+            assert files_holding(store, *(f"{WORD} {word}" for word in gone)) == []
+            assert indexes_holding(store, *gone) == []
         b.reopen_all()
         assert seen(b) == after
     return done

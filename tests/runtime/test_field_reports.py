@@ -34,6 +34,7 @@ from neverforget.storage.identity import read_identity
 from neverforget.storage.longterm import LongTermRegion
 from neverforget.storage.longterm_deriving import derived_id
 from neverforget.storage.longterm_results import NewDerived
+from tests.storage.bytes_left import left_of
 
 STRATEGIES: list[Any] = ["vector", "text", "hybrid"]
 CANARY = "quetzalcanary"
@@ -41,11 +42,6 @@ CANARY = "quetzalcanary"
 
 def texts(hits: Any) -> list[str]:
     return [hit.memory.text for hit in hits]
-
-
-def files_with(path: Path, word: str) -> list[str]:
-    files = (each for each in sorted(path.rglob("*")) if each.is_file())
-    return [str(each.relative_to(path)) for each in files if word.encode() in each.read_bytes()]
 
 
 def test_22_what_is_forgotten_by_tag_is_exactly_that(nf_store: nf.Store) -> None:
@@ -101,19 +97,19 @@ def test_26_an_erased_canary_is_in_no_byte_of_any_file(tmp_path: Path) -> None:
         store.revise(told.id, text=f"{CANARY} later")
         store.forget(told.id, confirm=nf.CONFIRMED, reason=f"it says {CANARY} later")
         store.settle()
-        assert files_with(tmp_path, CANARY) != []
+        assert left_of(tmp_path, CANARY) != []
         report = store.erase(told.id, confirm=nf.CONFIRMED)
-        assert files_with(tmp_path, CANARY) == []
+        assert left_of(tmp_path, CANARY, f"{CANARY}context") == []
         assert list(report.flagged) == [both.id]
         assert store.get(only.id, default=None) is None
         assert store.get(other.id).context == "before:  , and after"
         assert [e.operation for e in store.audit(target=told.id)] == ["forget", "erase"]
         assert store.verify().ok
-    assert files_with(tmp_path, CANARY) == []
+    assert left_of(tmp_path, CANARY, f"{CANARY}context") == []
     with nf.testing.store(tmp_path) as store:
         store.settle()
         assert texts(store.recall(CANARY, strategy="text", limit=100)) == []
-    assert files_with(tmp_path, CANARY) == []
+    assert left_of(tmp_path, CANARY, f"{CANARY}context") == []
 
 
 def test_27_any_script_is_found_and_any_query_is_answered(nf_store: nf.Store) -> None:

@@ -13,6 +13,7 @@ import neverforget as nf
 from neverforget.runtime import forgetting_operations
 from neverforget.runtime.operation import LONGTERM, Call
 from neverforget.storage.errors import Unavailable
+from tests.storage.bytes_left import left_of
 
 UNCONFIRMED: list[Any] = [None, True, 1, "confirmed", "CONFIRMED", nf.Confirmation]
 
@@ -192,20 +193,15 @@ def test_purging_ends_what_could_be_undone(store: nf.Store) -> None:
 # ---- erasing -------------------------------------------------------------------------------------
 
 
-def bytes_of(store: nf.Store) -> bytes:
-    files = [file for file in Path(store.address).rglob("*") if file.is_file()]
-    return b"".join(file.read_bytes() for file in files)
-
-
 def test_erasing_leaves_no_byte_and_says_what_it_did(store: nf.Store) -> None:
     secret = store.remember("canaryword one", tags="t")
     derived = store.remember("derived", related_to=[(secret.id, "derived-from")])
     both = store.remember("x", related_to=[(secret.id, "derived-from"), (derived.id, "about")])
     store.relate(both.id, nf.TurnRef((), "chat", 0, 0), "derived-from")
     store.recall("canaryword")
-    assert b"canaryword" in bytes_of(store)
+    assert left_of(Path(store.address), "canaryword") != []
     report = store.erase(secret.id, confirm=nf.CONFIRMED, reason="asked to")
-    assert b"canaryword" not in bytes_of(store)
+    assert left_of(Path(store.address), "canaryword") == []
     assert (report.turns, report.sessions, report.memories) == (0, 0, 2)
     assert report.flagged == (both.id,) and report.bytes > 0 and report.unreachable
     assert store.get(secret.id, include_forgotten=True, default=None) is None
@@ -239,7 +235,7 @@ def test_erase_where_takes_sessions_and_memories_and_counts_both(store: nf.Store
     summary = store.deletion_report("today")
     assert (summary.erased, summary.turns) == (4, 12)
     store.erase_where(namespace="other", confirm=nf.CONFIRMED)
-    assert b"canary" not in bytes_of(store)
+    assert left_of(Path(store.address), "canary") == []
 
 
 # ---- on the record -------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ import pytest
 
 from neverforget.storage.errors import ConfirmationRequired
 from neverforget.storage.longterm_results import MemoryFilter, MemoryView, TurnPoint
+from tests.storage.bytes_left import indexes_with_part
 from tests.storage.small_index import IndexBench, indexed, vector
 
 MARK = "quetzal"  # in every word of the memory
@@ -102,6 +103,7 @@ def test_nothing_is_left_of_it(
         held = files_with(b, MARK.encode())
         assert any(name.endswith(".arrow") for name in held)
         assert any(name.endswith(".faiss") for name in files_with(b, *VECTORS))
+        assert indexes_with_part(b.derived, MARK) != []
     if where == "older generations":
         for n in range(3):
             b.remember(f"after {n}", speaker="bob")
@@ -134,6 +136,7 @@ def test_nothing_is_left_of_it(
         if not (taken is purged and where == "forgotten"):
             assert files_with(b, MARK.encode()) == []
         assert files_with(b, *VECTORS) == []
+        assert indexes_with_part(b.derived, MARK) == []
         assert [f.message for f in b.region.verify()] == []
         assert b.stored.findings == []
         assert b.words(MARK) == b.words(TEXT, "context") == b.words(OLD, "context") == []
@@ -159,7 +162,7 @@ def test_a_torn_copy_goes_with_the_memory_it_is_of(tmp_path: Path) -> None:
         stored(b)
         b.erase(both[0].id)
         stored(b)
-        assert files_with(b, MARK.encode()) == []
+        assert files_with(b, MARK.encode()) == indexes_with_part(b.derived, MARK) == []
         assert b.texts() == ["kept", "with it"]
 
 
@@ -179,7 +182,7 @@ def test_a_quarantined_copy_goes_with_anything_older(tmp_path: Path) -> None:
         stored(b)
         b.erase(secret.id)
         stored(b)
-        assert files_with(b, MARK.encode()) == []
+        assert files_with(b, MARK.encode()) == indexes_with_part(b.derived, MARK) == []
         assert b.texts() == ["behind it", "and more"]
 
 

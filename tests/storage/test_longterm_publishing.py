@@ -20,6 +20,7 @@ from neverforget.storage.longterm_row_generations import GenerationBodies
 from neverforget.storage.longterm_view import rows_of_vectors
 from neverforget.storage.table_file import stored_table
 from neverforget.storage.vector_index import VectorBase
+from tests.storage.bytes_left import left_of
 from tests.storage.small_index import BOUNDS, DIMENSION, MODEL, IndexBench, indexed, windows
 
 
@@ -96,9 +97,7 @@ def test_an_erasure_meanwhile_makes_it_worthless_and_the_next_holds_nothing_of_i
         assert publication.run() and bench.stored.finish(publication) is not None
         assert not bench.index.erased
         assert bench.words("word8") == ["barn 8\nword8"] and bench.words("word9") == []
-        files = [path for path in tmp_path.rglob("*") if path.is_file()]
-        for word in (b"xylophonequartz", b"Quetzalcoatlus", b"zirconflux"):
-            assert [path.name for path in files if word in path.read_bytes()] == []
+        assert left_of(tmp_path, "xylophonequartz", "Quetzalcoatlus", "zirconflux") == []
 
 
 def test_a_vector_of_what_is_erased_as_it_begins_is_in_no_file(tmp_path: Path) -> None:
