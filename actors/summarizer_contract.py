@@ -1,0 +1,23 @@
+"""What every summarizer must keep to."""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+
+@runtime_checkable
+class Summarizer(Protocol):
+    """Says in a few sentences what a long text says.
+
+    A summarizer is picklable: it runs in the processes of the chunkers, one call at a time in each.
+    Whatever it raises, and an answer that comes too late, costs the summary and nothing else.
+    """
+
+    @property
+    def summarizer_id(self) -> str:
+        """Names it, with its version: "extractive-1", "openai:MODEL"."""
+        ...
+
+    def summarize(self, text: str, /) -> str:
+        """Plain text, not empty and not longer than ``text``. May raise anything."""
+        ...
