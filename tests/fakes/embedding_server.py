@@ -1,4 +1,6 @@
-"""A real HTTP server on loopback that speaks ``POST /v1/embeddings``, well or badly as told."""
+"""A real HTTP server on loopback that speaks ``POST /v1/embeddings``, well or badly as told; told
+to, it answers chat completions.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,8 @@ class Handler(BaseHTTPRequestHandler):
         asked = json.loads(body)
         self.owner.requests.append((self.path, dict(self.headers.items()), asked))
         behaviour = self.owner.script.popleft() if self.owner.script else self.owner.usual
-        behaviour(self, asked["input"])
+        told = asked["input"] if "input" in asked else [m["content"] for m in asked["messages"]]
+        behaviour(self, told)
 
     def send(self, status: int, body: bytes, **headers: str) -> None:
         self.send_response(status)
@@ -162,3 +165,13 @@ def close(handler: Handler, texts: list[str]) -> None:
 def poisoned(word: str, bad: Behaviour) -> Behaviour:
     """``bad`` where a text holds ``word``."""
     return lambda handler, texts: (bad if any(word in t for t in texts) else well)(handler, texts)
+
+
+def says(make: Callable[[str], str]) -> Behaviour:
+    """A chat completion: what ``make`` makes of the last message."""
+
+    def behave(handler: Handler, texts: list[str]) -> None:
+        choice = {"index": 0, "message": {"role": "assistant", "content": make(texts[-1])}}
+        handler.send(200, json.dumps({"choices": [choice]}).encode())
+
+    return behave
