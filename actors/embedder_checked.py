@@ -22,12 +22,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from neverforget.actors.embedder_call import BoundedCalls
+from neverforget.actors.bounded_calls import BoundedCalls
 from neverforget.actors.embedder_contract import Embedder, NotEmbedded, Vectors, checked_rows
 from neverforget.storage.errors import InvalidArgument, Unavailable
 
 DEADLINE_S = 60.0  # for one call; above what the embedders of this package allow themselves
 BATCH_TEXTS_MAX = 32
+_LATER = "what waits for it is embedded when it answers again"
 HARMLESS = "neverforget"
 SAID_CHARACTERS_MAX = 300  # of what a foreign embedder says about the harmless text
 
@@ -77,7 +78,9 @@ class CheckedEmbedder:
         self.batch_texts_max = max(1, int(getattr(embedder, "batch_texts_max", BATCH_TEXTS_MAX)))
         self._dimension: int | None = None
         safe = getattr(embedder, "thread_safe", False) is True
-        self._bounded = BoundedCalls(model_id, deadline_s, one_at_a_time=not safe)
+        self._bounded = BoundedCalls(
+            f"the embedder {model_id}", deadline_s, _LATER, one_at_a_time=not safe
+        )
 
     def __repr__(self) -> str:
         return f"CheckedEmbedder({self.inner!r})"
@@ -244,8 +247,7 @@ class CheckedEmbedder:
     def _fails(self, said: str, error: Exception | None = None) -> Unavailable:
         kind = "" if error is None or isinstance(error, NotEmbedded) else f" ({_kind(error)})"
         return Unavailable(
-            f"the embedder {self.model_id} fails: {said}{kind}; what waits for it is embedded when "
-            "it answers again",
+            f"the embedder {self.model_id} fails: {said}{kind}; {_LATER}",
             outcome="not_applied",
         )
 

@@ -205,7 +205,7 @@ def test_an_embedder_that_hangs_is_given_up_and_taken_again_when_it_comes_back()
         with pytest.raises(Unavailable, match="not answered within"):
             checked.embed_all(["a"])
     assert threading.active_count() == threads
-    (hanging,) = (t for t in threading.enumerate() if t.name == "neverforget-embed")
+    (hanging,) = (t for t in threading.enumerate() if t.name == "neverforget-bounded")
     inner.release.set()
     hanging.join()
     assert checked.embed_all(["a"]).failed == {}
@@ -222,7 +222,7 @@ def test_an_embedder_that_is_not_thread_safe_is_called_by_one_thread_at_a_time()
         thread.start()
     assert inner.entered.wait(10)
     assert inner.asked == []
-    assert sum(t.name == "neverforget-embed" for t in threading.enumerate()) == 1
+    assert sum(t.name == "neverforget-bounded" for t in threading.enumerate()) == 1
     inner.release.set()
     for thread in threads:
         thread.join()

@@ -1,8 +1,8 @@
-"""One call of an embedder that may hang: in a thread of its own, waited for a bounded time.
+"""A call of somebody else's code that may hang: in a thread of its own, waited for a bounded time.
 
 A thread cannot be ended from outside. So one that hangs is left behind, and while it hangs no other
-is started: each call says at once that the embedder does not answer. When it comes back after all,
-its answer is dropped and calls go through again.
+is started: each call says at once that there is no answer. When it comes back after all, its answer
+is dropped and calls go through again.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ from neverforget.storage.errors import Unavailable
 
 
 class BoundedCalls:
-    """``one_at_a_time``: calls of several threads wait for each other."""
+    """``who`` is called, and ``remedy`` said of a call that hangs. ``one_at_a_time``: calls of
+    several threads wait for each other.
+    """
 
-    def __init__(self, who: str, deadline_s: float, *, one_at_a_time: bool) -> None:
-        self._who, self._deadline_s = who, deadline_s
+    def __init__(self, who: str, deadline_s: float, remedy: str, *, one_at_a_time: bool) -> None:
+        self._who, self._deadline_s, self._remedy = who, deadline_s, remedy
         self._turn = threading.Lock() if one_at_a_time else None
         self._hanging: list[threading.Thread] = []
 
@@ -46,7 +48,7 @@ class BoundedCalls:
             except BaseException as error:  # raised again in the thread that asked
                 outcome.append((False, error))
 
-        thread = threading.Thread(target=run, name="neverforget-embed", daemon=True)
+        thread = threading.Thread(target=run, name="neverforget-bounded", daemon=True)
         thread.start()
         try:
             thread.join(max(0.0, deadline - time.monotonic()))
@@ -67,7 +69,6 @@ class BoundedCalls:
 
     def _silent(self) -> Unavailable:
         return Unavailable(
-            f"the embedder {self._who} has not answered within {self._deadline_s:g} s; what waits "
-            "for it is embedded when it answers again",
+            f"{self._who} has not answered within {self._deadline_s:g} s; {self._remedy}",
             outcome="not_applied",
         )
