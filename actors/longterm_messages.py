@@ -261,6 +261,23 @@ class MemoryNamespaces(Request, tag=58):
     limit: int
 
 
+class Chunks(Request, tag=59):
+    """Chunks of a memory, in the order of its text, behind the chunk ``after``; the reply may be
+    short.
+    """
+
+    scope: Namespace
+    memory: str
+    after: str | None
+
+
+class Original(Request, tag=60):
+    """What a chunk or summary was made from."""
+
+    scope: Namespace
+    memory: str
+
+
 # ---- embedders -----------------------------------------------------------------------------------
 
 
@@ -282,5 +299,6 @@ class DescribeEmbedder(Request, tag=71):
 LongTermRequest = (
     Remember | Revise | Revert | Tag | Relate | Forget | ForgetWhere | Purge | EraseMemories
     | EraseMemoriesWhere | Reindex | GetMemories | GetByKey | Memories | History | Relations
-    | Recall | AuditMemories | DeletionReport | MemoryNamespaces | Embed | DescribeEmbedder
+    | Recall | AuditMemories | DeletionReport | MemoryNamespaces | Chunks | Original | Embed
+    | DescribeEmbedder
 )  # fmt: skip

@@ -294,6 +294,27 @@ def _ends_inside(
     return within(tuple(target.namespace), scope)
 
 
+def _chunks(region: LongTermRegion, r: m.Chunks) -> AnyReply:
+    require_inside(region, r.memory, r.scope)
+    after = -1 if r.after is None else region.row(r.after)
+    found: list[MemoryView] = []
+    n_bytes = 0
+    for row in region.chunk_rows(r.memory):
+        if row <= after:
+            continue
+        view = region.view_or_mark(row)
+        n_bytes += bytes_of(view)
+        if found and n_bytes > region.reply_bytes_max:
+            return m.MemoriesReply(r.id, packed(found), [False] * len(found), 0, True)
+        found.append(view)
+    return m.MemoriesReply(r.id, packed(found), [False] * len(found), 0)
+
+
+def _original(region: LongTermRegion, r: m.Original) -> AnyReply:
+    require_inside(region, r.memory, r.scope)
+    return m.MemoriesReply(r.id, packed([region.original(r.memory)]), [False], 0)
+
+
 def _audit(region: LongTermRegion, r: m.AuditMemories) -> AnyReply:
     part = region.audit(
         operation=r.operation,
@@ -322,7 +343,7 @@ def _namespaces(region: LongTermRegion, r: m.MemoryNamespaces) -> AnyReply:
 READ: Mapping[type, Read] = {
     m.GetMemories: _get, m.GetByKey: _get_by_key, m.Memories: _memories, m.History: _history,
     m.Relations: _relations, m.AuditMemories: _audit, m.DeletionReport: _deletion_report,
-    m.MemoryNamespaces: _namespaces,
+    m.MemoryNamespaces: _namespaces, m.Chunks: _chunks, m.Original: _original,
 }  # fmt: skip
 
 

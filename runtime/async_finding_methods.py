@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, tzinfo
 from typing import Any, TypeVar, overload
 
+from neverforget.runtime import chunk_reading, recalling
 from neverforget.runtime import memory_reading as reading
-from neverforget.runtime import recalling
 from neverforget.runtime.arguments import RAISE, checked_cursor, checked_limit
 from neverforget.runtime.async_store_running import AsyncStoreRunning
 from neverforget.runtime.memory_arguments import memory_filter
@@ -93,6 +93,14 @@ class AsyncFindingMethods(AsyncStoreRunning):
         )
         cursor = checked_cursor(after)
         return await self._run(reading.memories(wanted, timeframe, cursor, checked_limit(limit)))
+
+    async def chunks(self, id: str) -> list[Memory]:
+        """As ``Store.chunks``."""
+        return await self._run(chunk_reading.chunks(self._scope, id))
+
+    async def original(self, chunk_id: str) -> Memory:
+        """As ``Store.original``."""
+        return await self._run(chunk_reading.original(self._scope, chunk_id))
 
     async def recall(
         self,

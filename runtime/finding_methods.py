@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, tzinfo
 from typing import Any, TypeVar, overload
 
+from neverforget.runtime import chunk_reading, recalling
 from neverforget.runtime import memory_reading as reading
-from neverforget.runtime import recalling
 from neverforget.runtime.arguments import RAISE, checked_cursor, checked_limit
 from neverforget.runtime.memory_arguments import memory_filter
 from neverforget.runtime.memory_values import Hits, Memory, MemoryStatus
@@ -107,6 +107,20 @@ class FindingMethods(StoreRunning):
         )
         cursor = checked_cursor(after)
         return self._run(reading.memories(wanted, timeframe, cursor, checked_limit(limit)))
+
+    def chunks(self, id: str) -> list[Memory]:
+        """The chunks of a long memory, in the order of its text: joined they are it, to the last
+        character. Empty while it is not chunked yet, and for one that is short; ``settle`` waits
+        for that. ``context`` of a chunk: the headings that it stands under. A summary is found by
+        ``relations(id, kind="summarizes")``. Raises NotFound.
+        """
+        return self._run(chunk_reading.chunks(self._scope, id))
+
+    def original(self, chunk_id: str) -> Memory:
+        """The memory that a chunk or summary was made from; any other memory is its own. Raises
+        NotFound.
+        """
+        return self._run(chunk_reading.original(self._scope, chunk_id))
 
     def recall(
         self,

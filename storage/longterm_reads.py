@@ -311,6 +311,14 @@ class LongTermReads:
         views = [self.view_or_mark(r) for r in children[status[children] < Status.FORGOTTEN]]
         return sorted(views, key=lambda v: (v.span is None, v.span or (0, 0), v.born))
 
+    def chunk_rows(self, memory_id: str) -> list[int]:
+        """Of its living chunks, in the order of the text."""
+        table = self._state.table
+        children = table.children(self.row(memory_id))
+        living = children[table.column("status")[children] < Status.FORGOTTEN].tolist()
+        names = table.types.values
+        return [row for row in living if names[table.get(row, "type")].endswith("-chunk")]
+
     def original(self, chunk_id: str) -> MemoryView:
         """Of a chunk or summary; any other memory is its own."""
         row = self.row(chunk_id)

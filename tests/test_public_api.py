@@ -34,10 +34,10 @@ NAMES = words(
 
 STORE = words(
     """
-    address archive archive_where audit backup close config deletion_report erase erase_where forget
-    forget_where get get_many history memories namespaces provenance purge recall reindex relate
-    relations remember remember_many revert revise scoped session sessions settle status tag
-    unarchive undo_forget unrelate untag verify
+    address archive archive_where audit backup chunks close config deletion_report erase erase_where
+    forget forget_where get get_many history memories namespaces original provenance purge recall
+    reindex relate relations remember remember_many revert revise scoped session sessions settle
+    status tag unarchive undo_forget unrelate untag verify
 """
 )
 
@@ -92,6 +92,8 @@ SIGNATURES = {
     nf.Store.unrelate: "source target kind",
     nf.Store.relations: "id *kind direction",
     nf.Store.provenance: "id",
+    nf.Store.chunks: "id",
+    nf.Store.original: "chunk_id",
     nf.Store.forget: "id *confirm reason by",
     nf.Store.undo_forget: "id",
     nf.Store.archive: "id *confirm reason by",
