@@ -29,6 +29,7 @@ from neverforget.storage.text_state import (
     sum_files,
     write_state,
 )
+from neverforget.storage.text_statistics import DiskSearcher
 
 ENGINE: Final[str] = vars(tantivy)["__version__"]  # "tantivy v0.27.0, index_format v7"
 
@@ -84,7 +85,6 @@ class TextDisk:
         self._index = index
         self._index.register_tokenizer(_ANALYZER, analyzer())
         self._index.config_reader(reload_policy="manual")
-        self.schema: tantivy.Schema = index.schema
         self.state = state
         self._poisoned: str | None = None
 
@@ -137,11 +137,10 @@ class TextDisk:
             lock.release()
             raise
 
-    def searcher(self) -> tantivy.Searcher:
+    def searcher(self) -> DiskSearcher:
         """Of what was last committed. It stays as it is, whatever is committed or merged later."""
         self._index.reload()
-        searcher: tantivy.Searcher = self._index.searcher()
-        return searcher
+        return DiskSearcher(self._index.searcher(), self._index.schema)
 
     def write(
         self, documents: Iterable[TextDocument], removed: list[int], watermark: int, heap_bytes: int

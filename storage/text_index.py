@@ -122,7 +122,6 @@ class TextIndex:
             if self._snapshot is None:
                 self._snapshot = TextSnapshot(
                     self._searcher,
-                    self._disk.schema,
                     self._analyze,
                     self._overlay.view(),
                     self._disk.state.size,

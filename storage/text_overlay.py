@@ -2,7 +2,7 @@
 
 A commit of tantivy syncs some twenty files (10-100 ms). So a document is found here from the moment
 it is added, and goes to disk with the next commit. Scores are BM25 exactly as tantivy computes it
-(k1 1.2, b 0.75, lengths in its 8-bit form), over the documents of both together.
+(k1 1.2, b 0.75, lengths in its 8-bit form), with the numbers of both (``text_statistics``).
 
 One writer appends; readers hold an ``OverlayView`` that never looks at rows beyond its own count.
 Lists only grow, and a list that grows may be iterated meanwhile, so neither side needs a lock.
@@ -10,7 +10,6 @@ Lists only grow, and a list that grows may be iterated meanwhile, so neither sid
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +19,8 @@ import msgspec
 TEXT, CONTEXT = FIELDS = ("text", "context")
 
 _K1, _B = 1.2, 0.75
+
+Postings = Sequence[tuple[int, int]]  # of a word: row and how often, rows ascending
 
 
 class TextDocument(msgspec.Struct, frozen=True):
@@ -119,36 +120,40 @@ class OverlayView:
     def living(self) -> list[TextDocument]:
         return [self._documents[row] for row in range(self._count) if row not in self._dead]
 
+    def __len__(self) -> int:
+        """How many documents live."""
+        return self._count - len(self._dead)
+
+    def postings(self, words: Sequence[str], name: str) -> dict[str, Postings]:
+        """Of each word the living rows that have it in the field ``name``."""
+        its, count, dead = self._fields[name].postings, self._count, self._dead
+        return {
+            word: [at for at in its.get(word, ()) if at[0] < count and at[0] not in dead]
+            for word in words
+        }
+
     def search(
         self,
-        words: Sequence[str],
+        postings: Mapping[str, Postings],
         name: str,
-        disk: CorpusSize,
-        disk_frequency: Callable[[str], int],
+        weights: Mapping[str, float],
+        average: float,
         wanted: Callable[[TextDocument], bool],
     ) -> list[tuple[int, float]]:
-        """(id, score) of every living document with one of ``words`` in the field ``name``.
-
-        ``disk`` and ``disk_frequency`` tell how much is on disk, and how often a word is there.
+        """(id, score) of every document in ``postings``. ``weights`` of words (idf) and the
+        ``average`` length are those of all documents, on disk and here.
         """
-        its = self._fields[name]
-        total = self.size.plus(disk)
-        average = total.words[FIELDS.index(name)] / max(1, total.documents)
+        lengths = self._fields[name].lengths
         scores: dict[int, float] = {}
-        for word in words:
-            postings = its.postings.get(word)
-            if postings is None:
-                continue
-            rows = [(row, times) for row, times in postings if row < self._count]
-            n = len(rows) + disk_frequency(word)
-            weight = math.log(1 + (total.documents - n + 0.5) / (n + 0.5)) * (1 + _K1)
+        for word, rows in postings.items():
+            weight = weights[word] * (1 + _K1)
             for row, times in rows:
-                norm = _K1 * (1 - _B + _B * its.lengths[row] / average)
+                norm = _K1 * (1 - _B + _B * lengths[row] / average)
                 scores[row] = scores.get(row, 0.0) + weight * times / (times + norm)
         return [
             (self._documents[row].id, score)
             for row, score in scores.items()
-            if row not in self._dead and wanted(self._documents[row])
+            if wanted(self._documents[row])
         ]
 
 

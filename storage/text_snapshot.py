@@ -1,18 +1,17 @@
 """What the text index holds at one moment, for any number of readers. Nothing in it ever changes.
 
 The documents on disk as tantivy's searcher shows them, less those removed since, and the overlay of
-recent ones. Scores are BM25, comparable between the two. Queries are made of words, never parsed:
-nothing in them is an operator, and nothing in them can raise.
+recent ones. Scores are BM25 with one set of numbers for both (``text_statistics``). Queries are
+made of words, never parsed: nothing in them is an operator, and nothing in them can raise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-import tantivy
 from tantivy import Occur, Query
 
 from neverforget.storage.surrogates import escaped
@@ -23,8 +22,10 @@ from neverforget.storage.text_overlay import (
     TEXT,
     CorpusSize,
     OverlayView,
+    Postings,
     TextDocument,
 )
+from neverforget.storage.text_statistics import DiskSearcher, WordWeights, word_weights
 from neverforget.storage.vector_math import NO_IDS, NO_SCORES, Array, best, members, sorted_ids
 
 __all__ = ["CONTEXT", "FIELDS", "TEXT", "TextHits", "TextSnapshot"]
@@ -87,11 +88,10 @@ class AllowedIds:
 
 @dataclass(frozen=True)
 class TextSnapshot:
-    _searcher: tantivy.Searcher
-    _schema: tantivy.Schema
+    _searcher: DiskSearcher
     _analyze: Callable[[str], list[str]]
     _overlay: OverlayView
-    _disk: CorpusSize
+    _written: CorpusSize
     removed: Array  # sorted ids whose document on disk is gone or replaced
 
     def __len__(self) -> int:
@@ -99,8 +99,8 @@ class TextSnapshot:
 
     def ids(self) -> Array:
         """Every live id, ascending. For checks: takes time in the number of documents."""
-        hits = self._searcher.search(Query.all_query(), max(1, self._searcher.num_docs), False).hits
-        old = np.sort(self._ids_at(hits))
+        old, _ = self._searcher.search(Query.all_query(), max(1, self._searcher.documents))
+        old = np.sort(old)
         recent = np.array([document.id for document in self._overlay.living()], np.int64)
         return np.sort(np.concatenate([old[~members(old, self.removed)], recent]))
 
@@ -109,7 +109,9 @@ class TextSnapshot:
         found = list(dict.fromkeys(self._analyze(" ".join(query_words(query)))))
         if len(found) <= QUERY_WORDS_MAX:
             return found
-        kept = sorted(found, key=lambda word: self._frequency(TEXT, word) or 1 << 60)
+        recent = self._overlay.postings(found, TEXT)
+        often = {word: self._frequency(TEXT, word) + len(recent[word]) for word in found}
+        kept = sorted(found, key=lambda word: often[word] or 1 << 60)
         chosen = set(kept[:QUERY_WORDS_MAX])
         return [word for word in found if word in chosen]
 
@@ -152,22 +154,30 @@ class TextSnapshot:
         if wanted is None and allowed is not None:
             wanted = AllowedIds(allowed)
         groups = [{_label(g)} if isinstance(g, str) else {_label(x) for x in g} for g in labels]
-        old = self._search_disk(words, limit, field, wanted, groups)
-        recent = self._search_overlay(words, field, wanted, groups)
+        boosts, recent = dict.fromkeys(words, 1.0), (NO_IDS, NO_SCORES)
+        if len(self._overlay):
+            postings = self._overlay.postings(words, field)
+            weights = word_weights(field, postings, self._overlay, self._searcher, self._written)
+            recent = self._search_overlay(postings, field, weights, wanted, groups)
+            boosts = weights.boosts
+        old = self._search_disk(boosts, limit, field, wanted, groups)
         ids = np.concatenate([old.ids, recent[0]])
         scores = np.concatenate([old.scores, recent[1]])
         ids, scores = best(ids, scores, len(ids) if old.complete else limit)
         return TextMatches(ids, scores, old.complete)
 
     def _search_overlay(
-        self, words: list[str], field: str, wanted: AllowedIds | None, groups: list[set[str]]
+        self,
+        postings: Mapping[str, Postings],
+        field: str,
+        weights: WordWeights,
+        wanted: AllowedIds | None,
+        groups: list[set[str]],
     ) -> tuple[Array, Array]:
         def passes(document: TextDocument) -> bool:
             return all(not group.isdisjoint(document.labels) for group in groups)
 
-        found = self._overlay.search(
-            words, field, self._disk, lambda word: self._frequency(field, word), passes
-        )
+        found = self._overlay.search(postings, field, weights.weights, weights.average, passes)
         if not found:
             return NO_IDS, NO_SCORES
         ids = np.array([key for key, _ in found], np.int64)
@@ -179,16 +189,17 @@ class TextSnapshot:
 
     def _search_disk(
         self,
-        words: list[str],
+        words: Mapping[str, float],
         limit: int,
         field: str,
         wanted: AllowedIds | None,
         groups: list[set[str]],
     ) -> TextMatches:
         """The cheapest of three: the allowed ids are part of the query; or everything that matches
-        is taken; or the best are, deeper and deeper until enough of them are allowed.
+        is taken; or the best are, deeper and deeper until enough of them are allowed. ``words``:
+        and what tantivy's score of each is multiplied by.
         """
-        documents = self._searcher.num_docs
+        documents = self._searcher.documents
         labelled = [sum(self._frequency("label", each) for each in group) for group in groups]
         documents = min([documents, *labelled])
         most = min(documents, sum(self._frequency(field, word) for word in words))
@@ -206,49 +217,41 @@ class TextSnapshot:
                 query, most = _both(query, wanted.query), min(most, wanted.count)
                 depth = most
             elif 2 * among < documents:
-                query = _both(query, self._between(first, last))
+                query = _both(query, self._searcher.between(first, last))
         if most <= MATCHES_MAX:
             depth = most
         while True:
-            hits = self._searcher.search(query, min(depth, most), count=False).hits
-            ids = self._ids_at(hits)
+            ids, scores = self._searcher.search(query, min(depth, most))
             kept = ~members(ids, self.removed)
             if wanted is not None:
                 kept &= wanted.holds(ids)
-            complete = depth >= most or len(hits) < depth
+            complete = depth >= most or len(ids) < depth
             if complete or int(kept.sum()) >= limit:
-                scores = np.array([score for score, _ in hits], np.float32)
                 return TextMatches(ids[kept], scores[kept], complete)
             depth *= 8
 
-    def _query(self, words: list[str], field: str, groups: list[set[str]]) -> Query:
-        query = _any(self._term(field, word) for word in words)
+    def _query(self, words: Mapping[str, float], field: str, groups: list[set[str]]) -> Query:
+        term = self._searcher.term
+        query = _any(_boosted(term(field, word), boost) for word, boost in words.items())
         for group in groups:
-            query = _both(query, _any(self._term("label", label) for label in sorted(group)))
+            query = _both(query, _any(term("label", label) for label in sorted(group)))
         return query
-
-    def _term(self, field: str, value: Any) -> Query:
-        return Query.term_query(self._schema, field, value, "basic" if field == "label" else "freq")
-
-    def _between(self, first: int, last: int) -> Query:
-        kind = tantivy.FieldType.Integer
-        return Query.range_query(self._schema, "id", kind, first, last, True, False)
 
     def _one_of(self, ids: Array) -> Query:
         if _TERM * len(ids) < _SET + _IN_SET * len(ids):
-            return _any(self._term("id", key) for key in ids.tolist())
-        return Query.term_set_query(self._schema, "id", ids.tolist())
+            return _any(self._searcher.term("id", key) for key in ids.tolist())
+        return self._searcher.one_of(ids)
 
     def _frequency(self, field: str, word: str) -> int:
         return self._searcher.doc_freq(field, word)
 
-    def _ids_at(self, hits: list[tuple[Any, tantivy.DocAddress]]) -> Array:
-        values = self._searcher.fast_field_values("id", [address for _, address in hits])
-        return np.array(values, np.int64)
-
 
 def _any(queries: Any) -> Query:
     return Query.boolean_query([(Occur.Should, query) for query in queries])
+
+
+def _boosted(query: Query, boost: float) -> Query:
+    return query if boost == 1.0 else Query.boost_query(query, boost)
 
 
 def _both(scored: Query, filter_: Query) -> Query:
