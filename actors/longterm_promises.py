@@ -10,7 +10,7 @@ import msgspec
 
 from neverforget.actors.longterm_indexing import Indexing
 from neverforget.actors.longterm_messages import MemoriesErasedReply
-from neverforget.actors.messages import AnyReply, DoneReply
+from neverforget.actors.messages import AnyReply, DoneReply, Settle
 from neverforget.actors.ports import Pending, failure
 from neverforget.storage.errors import NeverforgetError, Unavailable
 
@@ -49,7 +49,7 @@ class Promises:
             for pending in settling:
                 pending.reply(DoneReply(pending.request.id))
             settling = []
-        self._settling = settling
+        self._settling = [pending for pending in settling if not _refused(pending)]
 
     def close(self, error: NeverforgetError) -> None:
         for one in self._erased:
@@ -57,6 +57,16 @@ class Promises:
         for pending in self._settling:
             pending.reply(failure(pending.request.id, error))
         self._erased, self._settling = [], []
+
+
+def _refused(pending: Pending) -> bool:
+    """Whether it was not to be waited for."""
+    request = pending.request
+    if not (isinstance(request, Settle) and request.at_once):
+        return False
+    message = "not everything that was remembered is indexed yet; settle with more time"
+    pending.reply(failure(request.id, Unavailable(message)))  # no outcome: it is not asked again
+    return True
 
 
 def _answered(one: _Erased, indexing: Indexing) -> bool:

@@ -226,7 +226,11 @@ class Backup(Request, tag=18):
 
 
 class Settle(Request, tag=19):
-    """Answered when everything acknowledged so far is durable and nothing is queued."""
+    """Answered when everything acknowledged so far is durable and nothing is queued. ``at_once``:
+    now, with Unavailable where something is.
+    """
+
+    at_once: bool = False
 
 
 class HostStatus(Request, tag=20):

@@ -335,7 +335,8 @@ class RegionLife(Generic[R]):
                 self.state = "recovering" if outcome.region is None else "readonly"
                 message = f"{name} cannot be opened now: {self.reason}; it tries again"
                 self.error = Unavailable(message, outcome="not_applied")
-        log.error("%s is %s: %s", name, self.state, self.reason, exc_info=error)
+        trace = None if isinstance(error, NeverforgetError | OSError) else error
+        log.error("%s is %s: %s", name, self.state, self.reason, exc_info=trace)
         if retry:
             self._retry_at = self._clock.monotonic() + self._retry_s
             self._retry_s = min(2 * self._retry_s, _RETRY_S_MAX)

@@ -44,6 +44,12 @@ READER_GONE = 141
 THE_STORE, CONVERSATIONS, MEMORIES = "The store", "Conversations", "Memories"
 FORGETTING, MOVING = "Forgetting", "In and out"
 
+# What those meant who gave a command more words than it has arguments.
+WORDS_LEFT = {
+    "tag": "give each tag as --add TAG, or --remove TAG",
+    "relate": "say how they are related as --kind KIND, behind the two ids",
+}
+
 StoreArgument = Annotated[
     str,
     typer.Argument(
@@ -101,8 +107,11 @@ class StoreFirst(TyperCommand):
         store = os.environ.get(STORE_VARIABLE)
         wanted = sum(p.param_type_name == "argument" for p in self.params)
         takes_store = any(p.name == "store" and p.required for p in self.params)
-        if store and takes_store and self._positional(args) == wanted - 1:
+        given = self._positional(args)
+        if store and takes_store and given == wanted - 1:
             args = [store, *args]
+        if given > wanted and (remedy := WORDS_LEFT.get(self.name or "")):
+            raise InvalidArgument(f"there are {given - wanted} words too many; {remedy}")
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:

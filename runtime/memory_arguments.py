@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -224,9 +224,16 @@ def narrows(scope: Scope, wanted: MemoryFilter) -> bool:
 
 
 def before_us(older_than: Any, clock: Clock) -> int:
-    """The moment that ``older_than`` means: itself, or so long before now."""
-    if not isinstance(older_than, timedelta):
+    """The moment that ``older_than`` means: itself, or so long before now. A number is neither: one
+    of days would be taken for milliseconds since 1970.
+    """
+    if isinstance(older_than, datetime):
         return to_us(older_than, "older_than")
+    if not isinstance(older_than, timedelta):
+        raise InvalidArgument(
+            f"older_than is {older_than!r}; pass how long ago, as timedelta(days=30), or an aware "
+            "datetime"
+        )
     if older_than < timedelta(0):
         raise InvalidArgument(f"older_than is {older_than}; pass how long ago, a positive time")
     return clock.now_us() - older_than // timedelta(microseconds=1)

@@ -176,7 +176,8 @@ class MemoryMethods(StoreRunning):
         ends; another weight replaces the first. "derived-from" says that it was made from the
         other: it goes when that is erased, unless it was made from something else, too.
 
-        Survives a crash of any process and a power loss. NotFound where an end is not there.
+        Survives a crash of any process and a power loss. NotFound where an end is not there: a
+        memory, or the last of the turns.
         """
         self._run(writing.relate(self._context, self._scope, source, target, kind, weight))
 
@@ -208,6 +209,15 @@ class MemoryMethods(StoreRunning):
         is taken, or was before it was purged or erased.
         """
         return self._run(writing.remember_many(self._context, self._scope, items, ids))
+
+    def _relate_as_was(
+        self, source: str, target: str | TurnRef, kind: str, *, weight: float
+    ) -> None:
+        """As ``relate``; the turns may be elsewhere."""
+        relate = writing.relate(
+            self._context, self._scope, source, target, kind, weight, there=False
+        )
+        self._run(relate)
 
     def _known_memories(self, ids: Sequence[str]) -> list[Memory | None]:
         """As ``get_many``, forgotten ones too."""

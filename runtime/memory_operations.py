@@ -19,6 +19,7 @@ from neverforget.actors.longterm_messages import (
     packed,
     unpacked,
 )
+from neverforget.actors.messages import Info
 from neverforget.runtime.arguments import sync_code, whole
 from neverforget.runtime.memory_arguments import (
     checked_id,
@@ -41,10 +42,11 @@ from neverforget.runtime.new_memories import (
 from neverforget.runtime.operation import LONGTERM, Call, Context, Operation
 from neverforget.runtime.scope import Scope, checked_name, doer
 from neverforget.runtime.values import TurnRef
-from neverforget.storage.errors import InvalidArgument
+from neverforget.storage.errors import InvalidArgument, NotFound
 from neverforget.storage.longterm_checks import plain_metadata
 from neverforget.storage.longterm_content import check_changes
-from neverforget.storage.longterm_results import Changes, MemoryView
+from neverforget.storage.longterm_results import Changes, MemoryView, TurnPoint
+from neverforget.storage.results import SessionView
 
 VERSION_MAX = 2**31
 OnConflict = Literal["raise", "revise"]
@@ -203,9 +205,18 @@ def tag(
 
 
 def relate(
-    context: Context, scope: Scope, source: str, target: Any, kind: str, weight: float | None
+    context: Context,
+    scope: Scope,
+    source: str,
+    target: Any,
+    kind: str,
+    weight: float | None,
+    *,
+    there: bool = True,
 ) -> Operation[None]:
-    """Relate a memory to another one, or to turns. ``weight`` None: take the relation away."""
+    """Relate a memory to another one, or to turns, which must be ``there``. ``weight`` None: take
+    the relation away.
+    """
     request = Relate(
         0,
         scope.root,
@@ -216,5 +227,18 @@ def relate(
         checked_kind(kind),
         None if weight is None else checked_weight(weight),
     )
+    if there and weight is not None and isinstance(request.target, TurnPoint):
+        yield from _require_turns(context, request.target)
     reply: EndReply = yield Call(LONGTERM, request)
     context.longterm.note(reply.end)
+
+
+def _require_turns(context: Context, turns: TurnPoint) -> Operation[None]:
+    """The long-term owner does not know what was said: the partition does."""
+    place = context.place(turns.namespace, turns.session)
+    said: SessionView = (yield Call(place.partition, Info(0, place.namespace, place.name))).session
+    if turns.last >= said.turns:
+        where = f" in {'/'.join(place.namespace)}" if place.namespace else ""
+        raise NotFound(
+            f"session {place.name!r}{where} has no turn {turns.last}: it has {said.turns:,} turns"
+        )

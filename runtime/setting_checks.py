@@ -55,6 +55,12 @@ def check_seconds(name: str, value: object) -> None:
         raise InvalidArgument(f"{name} must be a number of seconds above 0, not {value!r}")
 
 
+def check_timeout(name: str, value: object) -> None:
+    """A number of seconds; 0 is to look once."""
+    if value != 0 or isinstance(value, bool):
+        check_seconds(name, value)
+
+
 def check_weight(name: str, value: object) -> None:
     """How much something counts: from 0 on."""
     real = isinstance(value, (int, float)) and not isinstance(value, bool)

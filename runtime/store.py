@@ -120,8 +120,8 @@ class Store(MemoryMethods, FindingMethods, ForgettingMethods):
     ) -> Status:
         """Wait until everything acknowledged so far is durable and every queue is empty.
 
-        timeout: seconds a partition may take, then Unavailable. progress: called with (partitions
-        done, all).
+        timeout: seconds each owner may take, then Unavailable; 0 is to look once. progress: called
+        with (owners done, all).
         """
         return self._run(self._settle(timeout, progress))
 

@@ -40,6 +40,7 @@ from neverforget.storage.longterm_results import LongTermStatus
 
 Progress = Callable[[int, int], None]
 IDLE = "idle"
+LOOK_S = 5.0  # for an answer that is not to wait for anything
 REINDEX_PAUSE_S = 0.1  # between two looks at how far it is
 
 
@@ -198,10 +199,12 @@ def _quarantined(partition: int | None, error: Corrupt) -> Finding:
 
 
 def settle(context: Context, timeout_s: float | None, progress: Progress | None) -> Operation[None]:
-    """Return when all that was acknowledged is durable and nothing is queued."""
-    owners = context.owners
+    """Return when all that was acknowledged is durable and nothing is queued. ``timeout_s`` 0: each
+    owner only looks, and raises Unavailable where something is.
+    """
+    owners, patience_s = context.owners, math.inf if timeout_s is None else timeout_s or LOOK_S
     for done, owner in enumerate(owners, 1):
-        yield Call(owner, Settle(0), math.inf if timeout_s is None else timeout_s)
+        yield Call(owner, Settle(0, timeout_s == 0), patience_s)
         if progress is not None:
             progress(done, len(owners))
 

@@ -18,6 +18,7 @@ NAME_BYTES_MAX = 64 * 1024
 IMPORTANCE_MAX = 10.0
 CONFIDENCE_MAX = 1.0
 _TAG = re.compile(r"[a-z0-9-]+(?::[a-z0-9-]+)*", re.ASCII)
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _I64 = 2**63
 
 
@@ -64,6 +65,10 @@ def check_namespace(namespace: tuple[str, ...]) -> None:
 
 def check_type(name: object, *, derived: bool = False) -> None:
     check_name(name, "type")
+    if _CONTROL.search(str(name)):
+        raise InvalidArgument(
+            f"type {name!r}: a line break or other control character; leave it out"
+        )
     if not derived and is_derived_type(str(name)):
         raise InvalidArgument(f"type {name!r}: the endings -chunk and -summary are reserved")
 

@@ -92,7 +92,9 @@ class MemoryLoader:
                     found = self._store.relations(source, direction="out")
                     there = {source: {(each.target, each.kind, each.weight) for each in found}}
                 if (target, relation.kind, relation.weight) not in there[source]:
-                    self._store.relate(source, target, relation.kind, weight=relation.weight)
+                    self._store._relate_as_was(
+                        source, target, relation.kind, weight=relation.weight
+                    )
             except (NotFound, Conflict, InvalidArgument) as error:
                 told = f"the relation {relation.kind} of memory {source}: {error}"
                 self._problem(Problem(self._file, line, told))

@@ -47,6 +47,7 @@ async def test_every_call_has_its_coroutine(store: nf.aio.AsyncStore) -> None:
     await store.untag(made.id, "geo")
     assert (await store.get(made.id)).tags == ("x",)
     await store.relate(one.id, two.id, "about")
+    await store.session("chat").append_many([{"role": "user", "content": "a"}] * 2)
     await store.relate(one.id, nf.TurnRef((), "chat", 0, 1), "derived-from")
     assert len(await store.relations(one.id)) == 2
     assert await store.provenance(one.id) == [nf.TurnRef((), "chat", 0, 1)]

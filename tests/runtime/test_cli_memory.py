@@ -138,6 +138,7 @@ def test_recall_shows_what_was_found_where_it_is_from_and_how(
     name = told("Captain Eilertsen waits for the school bus", "--occurred-at", "2026-04-08")
     told("Something else entirely")
     with nf.open(memory, inline=True) as store:
+        store.session("talk").append("user", "hello")
         store.relate(name, nf.TurnRef((), "talk", 0, 0), "derived-from")
     ran = cli("recall", memory, "school buses", "--strategy", "text")
     assert ran.code == 0
@@ -222,6 +223,11 @@ def test_tags_and_relations(cli: Cli, memory: Path, told: Teller) -> None:
     first, second = told("first", "--tag", "a"), told("second")
     assert cli("tag", memory, first, "--add", "b:c", "--remove", "a").out == "b:c\n"
     assert cli("tag", memory, first).code == 2
+    wrong = cli("tag", memory, first, "work")
+    assert wrong.code == 2 and "--add TAG" in wrong.err
+    for arguments in ((first, second, "replaces"), (first, "replaces", second)):
+        wrong = cli("relate", memory, *arguments)
+        assert wrong.code == 2 and "--kind KIND" in wrong.err
     assert cli("relate", memory, first, second, "--kind", "replaces").code == 0
     assert f"→ replaces {second}" in cli("get", memory, first).out
     assert f"← replaces {first}" in cli("get", memory, second).out

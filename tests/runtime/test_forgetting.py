@@ -80,6 +80,9 @@ def test_arguments_are_checked_before_anything_is_on_record(store: nf.Store) -> 
         lambda: store.forget_where(tags="t", dry_run="yes"),  # type: ignore[arg-type]
         lambda: store.forget_where(older_than=timedelta(days=-1)),
         lambda: store.forget_where(older_than=datetime(2025, 1, 1)),
+        lambda: store.forget_where(older_than=5, dry_run=True),  # type: ignore[arg-type]
+        lambda: store.archive_where(older_than="2025-01-01Z"),  # type: ignore[arg-type]
+        lambda: store.purge(older_than=30, dry_run=True),  # type: ignore[arg-type]
         lambda: store.purge(older_than=None),  # type: ignore[arg-type]
         lambda: store.erase_where(namespace=()),
         lambda: store.erase_where(namespace=None),
@@ -197,6 +200,7 @@ def test_erasing_leaves_no_byte_and_says_what_it_did(store: nf.Store) -> None:
     secret = store.remember("canaryword one", tags="t")
     derived = store.remember("derived", related_to=[(secret.id, "derived-from")])
     both = store.remember("x", related_to=[(secret.id, "derived-from"), (derived.id, "about")])
+    store.session("chat").append("user", "hello")
     store.relate(both.id, nf.TurnRef((), "chat", 0, 0), "derived-from")
     store.recall("canaryword")
     assert left_of(Path(store.address), "canaryword") != []

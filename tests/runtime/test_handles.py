@@ -20,6 +20,7 @@ import neverforget as nf
 from neverforget.runtime import engine
 from neverforget.runtime.config import Config
 from neverforget.storage.directory_lock import read_holder
+from tests.fakes.embedders import Answering, is_down
 from tests.fakes.plain_host import PlainHost
 from tests.runtime.conftest import SMALL, Opener, filled, seqs
 
@@ -492,8 +493,19 @@ def test_settle_status_and_verify(store: nf.Store) -> None:
     assert (status.host is None) == store._engine.inline
     report = store.verify()
     assert report.ok and report.findings == () and report.records >= 5 and report.bytes > 0
-    with pytest.raises(nf.InvalidArgument):
-        store.settle(timeout=-1)
+    for wrong in (-1, False, "0", float("nan")):
+        with pytest.raises(nf.InvalidArgument):
+            store.settle(timeout=wrong)  # type: ignore[arg-type]
+
+
+def test_settling_in_no_time_is_to_look_once(tmp_path: Path) -> None:
+    """It was refused as no number of seconds."""
+    with nf.open(tmp_path / "store", inline=True, embedder=Answering(is_down)) as store:
+        store.settle()
+        assert store.settle(timeout=0.0).memories == 0
+        store.remember("tea")
+        with pytest.raises(nf.Unavailable, match="indexed yet"):
+            store.settle(timeout=0)
 
 
 def test_a_partition_that_cannot_be_opened_is_never_taken_for_an_empty_one(tmp_path: Path) -> None:

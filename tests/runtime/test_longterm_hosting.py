@@ -94,8 +94,9 @@ def test_without_its_object_a_store_finds_by_words_and_says_so(tmp_path: Path) -
 
 
 def test_a_missing_longterm_directory_is_quarantined_and_conversations_go_on(
-    tmp_path: Path,
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """What is wrong is said in a sentence: a traceback stood above it."""
     inline(tmp_path).close()
     shutil.rmtree(tmp_path / "longterm")
     with inline(tmp_path) as store:
@@ -103,6 +104,8 @@ def test_a_missing_longterm_directory_is_quarantined_and_conversations_go_on(
         with pytest.raises(nf.Corrupt, match="quarantined"):
             store.remember("lost")
         assert len(store.session("chat")) == 1
+    (said,) = [each for each in caplog.records if "is quarantined" in each.message]
+    assert said.exc_info is None
     assert not (tmp_path / "longterm" / "0" / "IDENTITY").exists()
 
 

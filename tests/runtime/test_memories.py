@@ -145,6 +145,8 @@ REFUSED: list[dict[str, Any]] = [
     {"occurred_at": 1.5},
     {"context": b"x"},
     {"valid_from": WHEN, "valid_to": WHEN - timedelta(1)},
+    {"type": "two\nlines"},
+    {"type": "bell\x07"},
     {"sync": "replica"},
 ]
 
@@ -446,6 +448,22 @@ def test_relations_are_found_from_both_ends(store: nf.Store) -> None:
             store.relate(*arguments)
     with pytest.raises(nf.InvalidArgument):
         store.relations(three.id, direction="up")  # type: ignore[arg-type]
+
+
+def test_turns_that_are_not_there_are_no_end_of_a_relation(store: nf.Store) -> None:
+    """A relation to a session that nobody ever heard of was made, and led nowhere."""
+    memory = store.remember("one")
+    chat = store.session("chat", namespace="acme")
+    for missing in (nf.TurnRef(("acme",), "chat", 0, 0), nf.TurnRef((), "chta", 0, 0)):
+        with pytest.raises(nf.NotFound, match="has no turn 0"):
+            store.relate(memory.id, missing, "derived-from")
+    chat.append_many([{"role": "user", "content": str(n)} for n in range(2)])
+    store.relate(memory.id, nf.TurnRef(("acme",), "chat", 0, 1), "derived-from")
+    with pytest.raises(nf.NotFound, match="session 'chat' in acme has no turn 2: it has 2 turns"):
+        store.relate(memory.id, nf.TurnRef(("acme",), "chat", 0, 2), "derived-from")
+    fork = chat.fork("other", at=1)
+    store.relate(memory.id, nf.TurnRef(fork.namespace, "other", 0, 0), "derived-from")
+    store.unrelate(memory.id, nf.TurnRef(("acme",), "chat", 0, 1), "derived-from")
 
 
 def test_bare_ends_are_tuples_of_one(store: nf.Store) -> None:
