@@ -20,6 +20,8 @@ AUDITED = {
     int(Kind.UNARCHIVED): "unarchive",
     int(Kind.PURGED): "purge",
 }
+# On the record as well, but no deletion, and many: seen by those who ask for them.
+OPERATIONS = {**AUDITED, int(Kind.CHUNKED): "chunk"}
 
 
 class AuditIndex:

@@ -14,6 +14,7 @@ from neverforget.storage.longterm_fields import namespace_scope
 from neverforget.storage.longterm_results import Namespace
 
 DIGEST_BYTES = 16
+SALT_BYTES = 16
 
 
 def shared(namespaces: Iterable[Namespace]) -> Namespace:

@@ -48,6 +48,7 @@ class Kind(IntEnum):
     UNARCHIVED = 21
     PURGED = 22
     ASKED = 23
+    CHUNKED = 24
 
 
 class RecordFlag(IntFlag):

@@ -77,7 +77,7 @@ class LongTermRegion(LongTermReads, LongTermPlaces, LongTermDeletions, LogOwner)
         self._rememberer = Rememberer(state, self, staging)
         self._reviser = Reviser(state, self, staging)
         self._relater = Relater(state, self, staging)
-        self._deriver = Deriver(state, self, staging)
+        self._deriver = Deriver(state, self, staging, random_bytes)
         self._recovery_us = 0
         self._torn_bytes = 0
 
@@ -204,9 +204,16 @@ class LongTermRegion(LongTermReads, LongTermPlaces, LongTermDeletions, LogOwner)
         *,
         by: str,
         request: Request,
+        splitter: str,
     ) -> Remembered:
-        """Stage one chunking: all chunks, the summary and their relations, or none."""
-        return self._deriver.derive(original, version, parts, by, request)
+        """Stage one chunking: all chunks, the summary, their relations and what goes on record, or
+        none. The same one again answers what is there.
+
+        ``splitter``: the version of what made them, from which ids are derived. Raises NotFound;
+        Conflict when the original is not active at ``version``, or chunked otherwise already;
+        InvalidArgument when the chunks joined are not the original, or have other ids.
+        """
+        return self._deriver.derive(original, version, parts, by, request, splitter)
 
     def revise(
         self,

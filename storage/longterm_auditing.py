@@ -4,19 +4,24 @@ Entries are the records themselves. What they say of a memory is its id; the key
 the memory is there, so that erasing it leaves none of its words behind. Reason and filter stand in
 an ASKED record behind the entry, which an erasure may take away.
 
+Chunkings are on record too. There are many, and they delete nothing: they are shown to who asks for
+them, or for a memory.
+
 ``scope`` is the namespace of a view. It sees what was done within it. Of what was done to memories
 of several views at once it sees its own part: how many, and no filter.
 """
 
 from __future__ import annotations
 
+import heapq
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 
-from neverforget.storage.audit_index import AUDITED
+from neverforget.storage.audit_index import OPERATIONS
 from neverforget.storage.audit_places import lies_within
 from neverforget.storage.batch import end_of
 from neverforget.storage.control import Body, ControlField, F
@@ -28,6 +33,7 @@ from neverforget.storage.longterm_fields import (
     M,
     MemoryField,
     any_id,
+    id_in,
     id_text,
     named_in,
     unpack_ids,
@@ -88,13 +94,14 @@ class LongTermAuditor:
         limit: int = 100,
         scope: Namespace = (),
     ) -> AuditPart:
-        """Entries oldest first. ``target``: the id of a memory. It looks at a bounded number: a
-        part may be short, even empty, while there are more behind ``upto``.
+        """Entries oldest first. ``target``: the id of a memory. Without an ``operation`` or a
+        target no chunkings. It looks at a bounded number: a part may be short, even empty, while
+        there are more behind ``upto``.
         """
         check_limit(limit)
         found: list[AuditView] = []
         upto = after
-        for looked, position in enumerate(self._state.audit.after(after)):
+        for looked, position in enumerate(self._places(operation, target, after)):
             if len(found) == min(limit, LIMIT_MAX) or looked == self._scan_records_max:
                 return AuditPart(found, True, upto)
             upto = position
@@ -102,6 +109,14 @@ class LongTermAuditor:
             if view is not None:
                 found.append(view)
         return AuditPart(found, False, upto)
+
+    def _places(
+        self, operation: str | None, target: str | None, after: int | None
+    ) -> Iterable[int]:
+        deletions, chunkings = self._state.audit.after(after), self._state.chunkings.after(after)
+        if operation is None and target is not None:
+            return heapq.merge(deletions, chunkings)
+        return chunkings if operation == OPERATIONS[Kind.CHUNKED] else deletions
 
     def _wanted(
         self,
@@ -114,16 +129,28 @@ class LongTermAuditor:
         scope: Namespace,
     ) -> AuditView | None:
         header = self._state.log.header(position)
-        if operation is not None and AUDITED[header.kind] != operation:
+        if operation is not None and OPERATIONS[header.kind] != operation:
             return None
         if not _between(header, start, stop):
             return None
+        if header.kind == Kind.CHUNKED and target is not None:
+            # Whose chunking it is stands in its header: there are too many to read them all.
+            if id_in(header) != self._original_of(target):
+                return None
+            target = None
         entry = self._read(position, header)
         if by is not None and entry.body.get(F[ControlField.BY]) != by:
             return None
         if target is not None and not _is_about(entry, target):
             return None
         return self._seen(entry, scope)
+
+    def _original_of(self, target: str) -> Id | None:
+        """The memory that ``target`` is, or was made from."""
+        wanted = any_id(target)
+        row = None if wanted is None else self._state.table.find(wanted)
+        original = None if row is None else self._state.original_of(row)
+        return wanted if original is None else self._state.table.id(original)
 
     def deletion_report(
         self, start: int | None, stop: int | None, scope: Namespace = ()
@@ -194,7 +221,7 @@ class LongTermAuditor:
         reason = said.get(F[ControlField.REASON])
         target, details = self._said(entry)
         return AuditView(
-            AUDITED[header.kind],
+            OPERATIONS[header.kind],
             target,
             str(body.get(F[ControlField.BY], "")),
             header.timestamp,
@@ -211,6 +238,8 @@ class LongTermAuditor:
             return _refused_target(body), {"operation": operation} if operation else {}
         held = entry.get(MemoryField.DETAILS)
         details: dict[str, Any] = dict(held) if isinstance(held, dict) else {}
+        if entry.header.kind == Kind.CHUNKED:
+            details |= _chunks_in(body, details)
         packed = body.get(M[MemoryField.IDS], b"")
         details["count"] = details.get("count", len(packed) // ID_BYTES)
         wanted = entry.asked.get(M[MemoryField.FILTER])
@@ -277,6 +306,13 @@ class LongTermAuditor:
             if name in details:
                 details[name] = [each for each in details[name] if self.is_within(each, scope)]
         return msgspec.structs.replace(view, details=details)
+
+
+def _chunks_in(body: Body, details: dict[str, Any]) -> dict[str, Any]:
+    ids = [id_text(each) for each in unpack_ids(body.get(M[MemoryField.CASCADE], b""))]
+    chunks = ids[:-1] if details.get("summary") else ids
+    summary = ids[-1] if details.get("summary") else None
+    return {"chunks": chunks, "summary": summary, "count": len(chunks)}
 
 
 def _between(header: Header, start: int | None, stop: int | None) -> bool:

@@ -52,16 +52,25 @@ def document_of(row: int, body: Body, timestamp_us: int, forgotten: ForgottenTex
     """``timestamp_us``: of the record, for a memory that says nothing of its time."""
     place = namespace_of(body)
     context = _text(body.get(M[MemoryField.CONTEXT]))
+    derived = M[MemoryField.ORIGINAL] in body  # its context is of its own original
     when = body.get(M[MemoryField.OCCURRED_AT])
     if when is None:
         when = body.get(M[MemoryField.CREATED_AT], timestamp_us)
     return TextDocument(
         row,
         _text(body.get(M[MemoryField.TEXT])),
-        forgotten.cut_from(context) if context and len(forgotten) else context,
+        forgotten.cut_from(context) if context and len(forgotten) and not derived else context,
         _date(when),
         tuple(namespace_label(place[:length]) for length in range(1, len(place) + 1)),
     )
+
+
+def text_to_embed(body: Body) -> str:
+    """Of a chunk with its title and headings in front: by itself it may not say what it is about.
+    What stands around other memories is for words only.
+    """
+    text, context = _text(body.get(M[MemoryField.TEXT])), _text(body.get(M[MemoryField.CONTEXT]))
+    return f"{context}\n{text}" if context and M[MemoryField.ORIGINAL] in body else text
 
 
 def namespace_label(namespace: Namespace) -> str:

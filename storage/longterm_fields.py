@@ -59,7 +59,8 @@ M = {field: int(field) for field in MemoryField}  # plain ints: an IntEnum is sl
 Body = dict[int, Any]
 
 ID_BYTES = 16
-DERIVED_SUFFIXES = ("-chunk", "-summary")
+CHUNK, SUMMARY = "-chunk", "-summary"  # how types of derived memories end
+DERIVED_SUFFIXES = (CHUNK, SUMMARY)
 _ID = re.compile(
     r"[0-9a-f]{8}-[0-9a-f]{4}-([78])[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", re.ASCII
 )

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from neverforget.storage import control
-from neverforget.storage.audit_places import places_of, shared
+from neverforget.storage.audit_places import SALT_BYTES, places_of, shared
 from neverforget.storage.control import Body, ControlField, F
 from neverforget.storage.erasure import CONFIRMED
 from neverforget.storage.errors import ConfirmationRequired, Conflict, InvalidArgument
@@ -40,8 +40,6 @@ from neverforget.storage.longterm_staging import Planned, Request, Staged, Stagi
 from neverforget.storage.longterm_state import LongTermState
 from neverforget.storage.memory_table import Array
 from neverforget.storage.repeats import Repeated
-
-SALT_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,6 +55,7 @@ from neverforget.storage.manifest import (
 from neverforget.storage.memory_row import MemoryRow
 from neverforget.storage.memory_table import Array
 from neverforget.storage.results import Finding
+from neverforget.storage.table_file import is_of_older_version
 from neverforget.storage.text_index import COMMIT_DOCUMENTS, TextDocument, TextIndex
 from neverforget.storage.vector_index import VectorBase, VectorBounds, VectorIndex
 
@@ -160,6 +161,9 @@ class Generations(Storing):
                 check_part(self._fs, self.directory, part, "crc")
                 if part.stop > self._moment.upto:
                     raise Corrupt(f"{part.name} knows more than the log")
+                path = self.directory / part.name
+                if part.role == "table" and is_of_older_version(self._fs, path):
+                    self._leave_out(part)
             except (*_REBUILT, OSError) as error:
                 self._report(part, error)
 
@@ -260,6 +264,10 @@ class Generations(Storing):
     def _report(self, part: Part, error: NeverforgetError | OSError) -> None:
         path, size = str(self.directory / part.name), part.seal.size if part.seal else 0
         self.findings.append(Finding("bad_derived_file", "repaired", path, 0, size, str(error)))
+        self._leave_out(part)
+
+    def _leave_out(self, part: Part) -> None:
+        """The next generation is made without it."""
         parts = tuple(each for each in self.manifest.parts if each.name != part.name)
         if self._saved_part is not None and self._saved_part.name == part.name:
             self._saved_part = None

@@ -87,12 +87,14 @@ class NewDerived(Struct, array_like=True, frozen=True):
     """A chunk or summary to store with others of the same original; ``id`` is a UUIDv8.
 
     ``kind`` "chunk" or "summary"; ``span``: characters of the original that a chunk covers.
+    ``context``: where it stands in the original, as its title and headings.
     """
 
     id: str
     text: str
     kind: str = "chunk"
     span: Span | None = None
+    context: str | None = None
 
 
 class MemoryView(Struct, array_like=True, frozen=True):

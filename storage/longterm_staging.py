@@ -93,3 +93,4 @@ class Staging:
         for position, header, body in staged.records:
             if header.kind != Kind.ASKED:  # what was said about a change; it changes nothing
                 self._state.apply(header, position, body)
+        self._state.applied = staged.end

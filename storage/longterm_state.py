@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from neverforget.storage.audit_index import AUDITED
+from neverforget.storage.audit_index import AUDITED, AuditIndex
 from neverforget.storage.clock import Clock
 from neverforget.storage.control import Body, ControlField, F
 from neverforget.storage.errors import Corrupt
@@ -24,6 +24,8 @@ from neverforget.storage.log_state import LogState, chunks, heads_crc, of_kinds
 from neverforget.storage.longterm_bodies import BodySource, LogBodies
 from neverforget.storage.longterm_checks import unique
 from neverforget.storage.longterm_fields import (
+    CHUNK,
+    SUMMARY,
     Id,
     M,
     MemoryField,
@@ -52,6 +54,7 @@ ABOUT_MANY = (
     Kind.ERASING,
 )
 _DELETIONS = (*ABOUT_MANY, Kind.REFUSED)
+_ON_RECORD = (*_DELETIONS, Kind.CHUNKED)
 
 
 class LongTermState(LogState):
@@ -70,6 +73,8 @@ class LongTermState(LogState):
         self.relations = RelationTable()
         self.bodies: BodySource = bodies or LogBodies(log)
         self.replayed_from = 0  # what stands below came from a snapshot
+        self.applied = 0  # every record below it, of those that change anything, is in the table
+        self.chunkings = AuditIndex()  # the CHUNKED records
         self._appliers: dict[int, Callable[[Header, int, Body], None]] = {
             Kind.REMEMBERED: self._remembered,
             Kind.REVISED: self._remembered,
@@ -84,6 +89,7 @@ class LongTermState(LogState):
             Kind.PURGED: self._gone,
             Kind.ERASING: self._gone,
             Kind.REFUSED: _nothing,
+            Kind.CHUNKED: self._chunked,
         }
 
     # ---- loading ---------------------------------------------------------------------------------
@@ -99,16 +105,19 @@ class LongTermState(LogState):
         for heads, positions, body_ok in chunks(recovered.segments):
             self.requests.load(heads, positions, self._indexed_until)
             known = int(np.searchsorted(positions, np.uint64(since)))
-            for position, kind in of_kinds(heads[:known], positions[:known], *_DELETIONS):
+            for position, kind in of_kinds(heads[:known], positions[:known], *_ON_RECORD):
                 if kind in AUDITED:
                     self._note_audited(position, kind)
+                elif kind == Kind.CHUNKED:
+                    self.chunkings.note(position)
             unreadable = np.flatnonzero(~body_ok[:known])
             for position, kind in of_kinds(heads[unreadable], positions[unreadable], *CONTENT):
                 self._note_unreadable(position, kind)
             for position, kind in of_kinds(
-                heads[known:], positions[known:], *ABOUT_ONE, *_DELETIONS
+                heads[known:], positions[known:], *ABOUT_ONE, *_ON_RECORD
             ):
                 self._load_one(position, kind)
+        self.applied = recovered.tail
 
     def _is_of_this_log(self, snapshot: Snapshot, recovered: Recovered) -> bool:
         """Every record that it knows of is there, and no other: else the log tells it all."""
@@ -160,6 +169,8 @@ class LongTermState(LogState):
                 self.table.set(row, position=position, version=version, readable=False)
         elif kind == Kind.FORGOTTEN and row is not None:
             self._forget_rows(np.append(self.table.children(row), row), position)
+        elif kind == Kind.CHUNKED:
+            self.chunkings.note(position)
 
     # ---- applying --------------------------------------------------------------------------------
 
@@ -174,6 +185,7 @@ class LongTermState(LogState):
 
     def _remembered(self, header: Header, position: int, body: Body) -> None:
         table, wanted = self.table, id_in(header)
+        original = body.get(M[MemoryField.ORIGINAL])
         namespace = tuple(body.get(M[MemoryField.NAMESPACE], ()))
         key = body.get(M[MemoryField.KEY])
         occurred_at = body.get(M[MemoryField.OCCURRED_AT])
@@ -185,7 +197,8 @@ class LongTermState(LogState):
             "position": position,
             "version": body.get(M[MemoryField.VERSION], 1),
             "readable": True,
-            "has_context": M[MemoryField.CONTEXT] in body,
+            # That of a chunk is of its own original: nobody else's words stand there.
+            "has_context": M[MemoryField.CONTEXT] in body and original is None,
             "created_at": body.get(M[MemoryField.CREATED_AT], header.timestamp),
             "occurred_at": NEVER if occurred_at is None else occurred_at,
             "valid_from": NEVER if valid_from is None else valid_from,
@@ -197,15 +210,16 @@ class LongTermState(LogState):
             "speaker": table.speakers.code(body.get(M[MemoryField.SPEAKER])),
             "tags": table.tags.code(tuple(body.get(M[MemoryField.TAGS], ()))),
             "key": 0 if key is None else key_hash(namespace, key),
+            "characters": len(body[M[MemoryField.TEXT]]),
         }
-        original = body.get(M[MemoryField.ORIGINAL])
-        if original is not None:
-            row = table.find(id_of(original))
-            values["original"] = NO_ROW if row is None else row
+        of = None if original is None else table.find(id_of(original))
         row = table.find(wanted)
         if row is None:
+            values["original"] = NO_ROW if of is None else of
             table.add(wanted, born=position, status=Status.ACTIVE, **values)
             return
+        if of is not None:
+            table.enter_original(row, of)
         if table.get(row, "key") == values["key"]:
             del values["key"]
         elif values["key"]:  # version 1 was unreadable: its key is known only now
@@ -214,6 +228,20 @@ class LongTermState(LogState):
         cascade = unpack_ids(body.get(M[MemoryField.CASCADE], b""))
         if cascade:
             self._forget_rows(table.find_many(cascade), position)
+
+    def _chunked(self, header: Header, position: int, body: Body) -> None:
+        """Of a chunk whose own record cannot be read this one says what it is."""
+        table, original = self.table, self._row(id_in(header))
+        name = table.types.values[table.get(original, "type")]
+        has_summary = bool(body[M[MemoryField.DETAILS]]["summary"])
+        parts = unpack_ids(body[M[MemoryField.CASCADE]])
+        for at, wanted in enumerate(parts, 1):
+            row = table.find(wanted)
+            if row is not None and self.original_of(row) is None:
+                suffix = SUMMARY if has_summary and at == len(parts) else CHUNK
+                table.enter_original(row, original)
+                table.set(row, type=table.types.code(name + suffix))
+        self.chunkings.note(position)
 
     def _row(self, wanted: Id) -> int:
         row = self.table.find(wanted)

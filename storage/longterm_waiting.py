@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from neverforget.storage.errors import Corrupt
-from neverforget.storage.longterm_documents import namespace_of
-from neverforget.storage.longterm_fields import M, MemoryField
+from neverforget.storage.longterm_documents import namespace_of, text_to_embed
 from neverforget.storage.longterm_results import Namespace
 from neverforget.storage.longterm_state import LongTermState
 from neverforget.storage.longterm_view import LongTermView, vector_ids, vector_ids_of
@@ -23,7 +22,9 @@ from neverforget.storage.vector_index import VectorIndex
 
 
 class Waiting(NamedTuple):
-    """A memory whose vectors are missing, as of the record at ``position``."""
+    """A memory whose vectors are missing, as of the record at ``position``. ``text``: what is to be
+    embedded; of a chunk behind a line that says where in its original it stands.
+    """
 
     row: int
     position: int
@@ -71,8 +72,7 @@ class WaitingForVectors:
             except Corrupt as error:
                 self.failed(Waiting(row, position, "", ()), error.message)
                 continue
-            text = str(body.get(M[MemoryField.TEXT], ""))
-            taken.append(Waiting(row, position, text, namespace_of(body)))
+            taken.append(Waiting(row, position, text_to_embed(body), namespace_of(body)))
         return taken
 
     def embedded(self, one: Waiting, vectors: Any) -> bool:

@@ -1,6 +1,6 @@
 """What is known of every memory without its texts: numpy columns that grow, one row a memory.
 
-About 120 bytes a memory, whatever it says: the texts are read from the log at ``position`` (or from
+About 125 bytes a memory, whatever it says: the texts are read from the log at ``position`` (or from
 a generation made of it). Namespaces, types, agents and sets of tags are kept once and stand as
 codes. A row is never taken away while the region is open, so a row number is good for a session of
 work; ``born`` (the position of the memory's first record) is good for ever and rises with the row.
@@ -53,6 +53,7 @@ COLUMNS: dict[str, type[np.generic]] = {
     "key": np.uint64,  # hash of namespace and key, 0: none
     "forgotten_in": np.uint64,  # position of the FORGOTTEN record
     "original": np.uint32,  # row of the memory this is a chunk or summary of, NO_ROW: none
+    "characters": np.uint32,  # of its text
 }
 FIXED = ("high", "middle", "low", "born")  # never change once a row is there
 _FIRST_ROWS = 256
@@ -125,6 +126,7 @@ class MemoryTable:
         }
         self._by_id = RowIndex()
         self._by_key = RowIndex()
+        self._by_original = RowIndex()
         self.types: Interned[str] = Interned("")
         self.namespaces: Interned[Namespace] = Interned((), above=_prefixes)
         self.agents: Interned[str | None] = Interned(None)
@@ -161,8 +163,10 @@ class MemoryTable:
         return self._by_key.find(key)
 
     def children(self, row: int) -> Array:
-        """Rows of its chunks and summaries."""
-        return np.flatnonzero(self.column("original") == row)
+        """Rows of its chunks and summaries, of all versions, ascending. Any thread: those that
+        were there when it was asked.
+        """
+        return np.unique(np.array(self._by_original.find(row), np.int64))
 
     # ---- changing --------------------------------------------------------------------------------
 
@@ -180,11 +184,19 @@ class MemoryTable:
         key = values.get("key")
         if key:
             self._by_key.add(key, row)
+        original = values.get("original", NO_ROW)
+        if original != NO_ROW:
+            self._by_original.add(original, row)
         return row
 
     def enter_key(self, row: int, key: int) -> None:
         self._columns["key"][row] = key
         self._by_key.add(key, row)
+
+    def enter_original(self, row: int, original: int) -> None:
+        if self._columns["original"][row] != original:
+            self._columns["original"][row] = original
+            self._by_original.add(original, row)
 
     def extend(self, columns: dict[str, Array]) -> None:
         """Many rows at once, in log order, all columns given."""
@@ -199,6 +211,9 @@ class MemoryTable:
         self._by_id.extend(self._columns["high"][start:stop], rows)
         keys = self._columns["key"][start:stop]
         self._by_key.extend(keys[keys != 0], rows[keys != 0])
+        originals = self._columns["original"][start:stop]
+        made = originals != NO_ROW
+        self._by_original.extend(originals[made].astype(np.uint64), rows[made])
 
     def set(self, row: Any, **values: Any) -> None:
         """``row``: one, or an array of them."""

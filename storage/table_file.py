@@ -26,7 +26,7 @@ from neverforget.storage.relation_table import RELATION_COLUMNS
 from neverforget.storage.sealed_file import Seal, Sink, check_open_file, write_sealed
 
 TABLE_MAGIC: Final = 0x4254464E  # "NFTB" in the file
-TABLE_VERSION: Final = 1
+TABLE_VERSION: Final = 2
 
 # magic, version, log_id, upto, CRC of the headers, rows, relations, bytes of the names, 20 zeros
 _HEADER: Final = struct.Struct("<IIQQIIIQ20x")
@@ -98,6 +98,13 @@ def read_table(fs: FileSystem, path: Path, seal: Seal, log_id: int) -> Snapshot:
         )
     except (struct.error, KeyError, ValueError, TypeError) as error:
         raise Corrupt(f"{path} is no table: {error!r}; it is made anew", file=str(path)) from error
+
+
+def is_of_older_version(fs: FileSystem, path: Path) -> bool:
+    """Of one that is known to be a table. Such a one is of no use. OSError."""
+    with closing(fs.open(path, read_only=True)) as file:
+        version: int = struct.unpack_from("<I", file.pread(8, 0), 4)[0]
+    return version < TABLE_VERSION
 
 
 def stored_table(fs: FileSystem, derived: Path, log_id: int) -> Snapshot | None:

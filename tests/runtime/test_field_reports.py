@@ -216,7 +216,7 @@ def derive(region: LongTermRegion, memory: nf.Memory, request: int) -> None:
         )
         for span in spans
     ]
-    region.derive(memory.id, 1, parts, by="chunker", request=(99, request))
+    region.derive(memory.id, 1, parts, by="chunker", request=(99, request), splitter="test")
 
 
 def test_31_what_one_rare_word_finds_is_in_a_hybrid_answer(nf_store: nf.Store) -> None:

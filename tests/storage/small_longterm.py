@@ -10,6 +10,7 @@ from typing import Any
 
 from neverforget.storage.filesystem import FileSystem, LocalFileSystem
 from neverforget.storage.longterm import LongTermRegion
+from neverforget.storage.longterm_deriving import derived_id
 from neverforget.storage.longterm_results import (
     Changes,
     Forgotten,
@@ -25,12 +26,27 @@ from neverforget.storage.results import AuditView
 from tests.storage.small_region import HandClock
 
 STORE_ID = "store"
+SPLITTER = "test"
 OPTIONS = RegionOptions(segment_bytes=1 << 16, first_segment_bytes=1 << 13)
 
 
 def memory_id(number: int) -> str:
     """A UUIDv7 that counts."""
     return f"018f{number >> 16:04x}-{number & 0xFFFF:04x}-7000-8000-{number:012x}"
+
+
+def parts_of(
+    original: MemoryView, *cuts: int, summary: str | None = None, context: str | None = None
+) -> list[NewDerived]:
+    """Chunks cut at these characters, and maybe a summary."""
+
+    def made(text: str, kind: str, span: tuple[int, int] | None) -> NewDerived:
+        drawn = derived_id(original.id, original.version, kind, span, SPLITTER)
+        return NewDerived(drawn, text, kind, span, context if kind == "chunk" else None)
+
+    edges = [0, *cuts, len(original.text)]
+    parts = [made(original.text[a:b], "chunk", (a, b)) for a, b in pairwise(edges)]
+    return parts if summary is None else [*parts, made(summary, "summary", None)]
 
 
 def everything(**fields: Any) -> MemoryFilter:
@@ -136,22 +152,13 @@ class LongTermBench:
 
     def derive(self, original: MemoryView, *cuts: int, summary: str | None = None) -> Remembered:
         """Chunks cut at these characters."""
-        edges = [0, *cuts, len(original.text)]
-        parts = [
-            NewDerived(self.derived_id(), original.text[a:b], "chunk", (a, b))
-            for a, b in pairwise(edges)
-        ]
-        if summary is not None:
-            parts.append(NewDerived(self.derived_id(), summary, "summary"))
+        parts = parts_of(original, *cuts, summary=summary)
         answer = self.region.derive(
-            original.id, original.version, parts, by="chunker", request=self.next_request()
-        )
+            original.id, original.version, parts, by="chunker", request=self.next_request(),
+            splitter=SPLITTER,
+        )  # fmt: skip
         self.commit()
         return answer
-
-    def derived_id(self) -> str:
-        self.drawn += 1
-        return f"{self.drawn:08x}-0000-8000-8000-{self.drawn:012x}"
 
     def asked(self, **how: Any) -> dict[str, Any]:
         plain: dict[str, Any] = {"confirm": "confirmed", "by": "tester", "reason": None}

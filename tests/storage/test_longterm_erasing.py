@@ -61,7 +61,7 @@ def test_nothing_of_an_erased_memory_is_left_in_any_byte(b: LongTermBench, seal:
         assert entry.target["id"] == told.id
         assert entry.target["key"] is None
         assert len(entry.target["digest"]) == 32
-        assert b.audit(target=told.id) == [entry]
+        assert b.audit(target=told.id, operation="erase") == [entry]
         b.reopen(seal=seal)
     assert b.region.deletion_report(None, None).erased == 1
     with pytest.raises(NotFound):

@@ -69,7 +69,7 @@ def test_a_forgotten_memory_is_found_nowhere_and_can_be_brought_back(b: LongTerm
         b.reopen()
     with pytest.raises(Conflict):
         b.undo(told.id)
-    assert [e.operation for e in b.audit(target=told.id)] == ["forget", "undo-forget"]
+    assert [e.operation for e in b.audit(target=told.id)] == ["chunk", "forget", "undo-forget"]
     assert b.findings() == []
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from neverforget.storage.errors import Conflict, Corrupt, InvalidArgument, NotFound
@@ -20,7 +21,7 @@ from neverforget.storage.longterm_results import (
     NewRelation,
     TurnPoint,
 )
-from tests.storage.small_longterm import LongTermBench, longterm, memory_id
+from tests.storage.small_longterm import SPLITTER, LongTermBench, longterm, memory_id
 
 TURNS = TurnPoint(("acme",), "chat", 3, 9)
 
@@ -302,7 +303,7 @@ def test_a_chunking_is_one_batch_that_joins_to_the_original(b: LongTermBench) ->
         b.reopen(seal=True)
     tail = b.region._log.tail
     parts = [NewDerived(m.id, m.text, m.type.removeprefix("fact-"), m.span) for m in made.memories]
-    again = b.region.derive(told.id, 1, parts, by="c", request=b.next_request())
+    again = b.region.derive(told.id, 1, parts, by="c", request=b.next_request(), splitter=SPLITTER)
     assert again.new == [False] * 4
     assert b.region._log.tail == tail, "the same chunking again changes nothing"
     with pytest.raises(InvalidArgument):
@@ -324,10 +325,7 @@ def test_a_chunking_of_another_version_is_refused(b: LongTermBench) -> None:
     now = b.region.get(told.id)
     for wrong in ("uvwxy", "uvwxyzz"):
         with pytest.raises(InvalidArgument):
-            b.region.derive(
-                told.id, 2, [NewDerived(b.derived_id(), wrong, "chunk", (0, len(wrong)))],
-                by="c", request=b.next_request(),
-            )  # fmt: skip
+            b.derive(msgspec.structs.replace(now, text=wrong))
     b.derive(now, 1)
     assert [c.text for c in b.region.chunks(told.id)] == ["u", "vwxyz"]
     b.archive(told.id)

@@ -25,10 +25,11 @@ from hypothesis.stateful import (
 )
 
 from neverforget.storage.errors import Conflict, InvalidArgument, NotFound
+from neverforget.storage.longterm_deriving import derived_id
 from neverforget.storage.longterm_results import Changes, MemoryFilter, NewDerived, NewMemory
 from neverforget.storage.region_options import RegionOptions
 from tests.fakes.crash_filesystem import ROOT, CrashFileSystem
-from tests.storage.small_longterm import LongTermBench, everything, memory_id
+from tests.storage.small_longterm import SPLITTER, LongTermBench, everything, memory_id
 
 OPTIONS = RegionOptions(first_segment_bytes=8192, segment_bytes=16384)
 NAMESPACES: list[tuple[str, ...]] = [(), ("a",), ("a", "b"), ("ab",)]
@@ -64,6 +65,7 @@ class Model:
     memories: dict[str, Modelled] = field(default_factory=dict)
     relations: dict[tuple[str, str, str], float] = field(default_factory=dict)
     audit: list[tuple[str, int]] = field(default_factory=list)
+    chunkings: list[tuple[str, list[str]]] = field(default_factory=list)
     deletions: int = 0
 
     def there(self, wanted: str) -> Modelled | None:
@@ -105,7 +107,7 @@ class Model:
 
 
 def looks(model: Model) -> dict[Any, Any]:
-    seen: dict[Any, Any] = {"audit": model.audit}
+    seen: dict[Any, Any] = {"audit": model.audit, "chunkings": model.chunkings}
     for name, held in model.memories.items():
         seen[name] = (held.text, held.status, held.namespace, held.key, tuple(held.tags))
         if held.status != "forgotten":
@@ -132,6 +134,7 @@ def appears(b: LongTermBench) -> dict[Any, Any]:
     region = b.region
     seen: dict[Any, Any] = {
         "audit": [(e.operation, e.details.get("count", 0)) for e in b.audit()],
+        "chunkings": [(e.target["id"], e.details["chunks"]) for e in b.audit(operation="chunk")],
     }
     for m in region.memories(everything(), limit=10_000).memories:
         seen[m.id] = (m.text, m.status, m.namespace, m.key, m.tags)
@@ -154,6 +157,16 @@ def appears(b: LongTermBench) -> dict[Any, Any]:
     return seen
 
 
+def chunks_of(original: str, version: int, text: str, cut: int) -> list[NewDerived]:
+    spans = [(0, cut), (cut, len(text))] if cut else [(0, len(text))]
+    return [
+        NewDerived(
+            derived_id(original, version, "chunk", (a, b), SPLITTER), text[a:b], "chunk", (a, b)
+        )
+        for a, b in spans
+    ]
+
+
 class LongTermMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
@@ -168,7 +181,7 @@ class LongTermMachine(RuleBasedStateMachine):
     def furnish(self) -> None:
         for at, text in enumerate(("one", "two" * 400, "three", "four")):
             self.remember(NAMESPACES[at], KEYS[at % 3], TAGS[at : at + 2], text, False)
-            self.chunk(1)
+            self.chunk(1, 2)
         self.relate(1, 2, 0.5, True)
 
     def teardown(self) -> None:
@@ -296,23 +309,28 @@ class LongTermMachine(RuleBasedStateMachine):
                 self.model.relations.pop(ends, None)
         self.note()
 
-    @rule(number=numbers)
-    def chunk(self, number: int) -> None:
+    @rule(number=numbers, cut=st.sampled_from([0, 2, 3]))
+    def chunk(self, number: int, cut: int) -> None:
         wanted = self.id(number)
         held = self.model.there(wanted)
-        half = len(held.text) // 2 if held else 1
         text = held.text if held else "xx"
         version = len(held.history) if held else 1
-        parts = [
-            NewDerived(self.b.derived_id(), text[:half], "chunk", (0, half)),
-            NewDerived(self.b.derived_id(), text[half:], "chunk", (half, len(text))),
-        ]
-        allowed = held is not None and held.status == "active"
+        parts = chunks_of(wanted, version, text, len(text) // cut + 1 if cut else 0)
+        there = {
+            name
+            for name, m in self.model.memories.items()
+            if m.original == wanted and m.status != "forgotten"
+        }
+        same = there == {part.id for part in parts}
+        allowed = held is not None and held.status == "active" and (same or not there)
         self.call(
             allowed,
-            lambda r: self.b.region.derive(wanted, version, parts, by="c", request=r),
+            lambda r: self.b.region.derive(
+                wanted, version, parts, by="c", request=r, splitter=SPLITTER
+            ),
         )
-        if held is not None and allowed:
+        if held is not None and allowed and not same:
+            self.model.chunkings.append((wanted, [part.id for part in parts]))
             for part in parts:
                 self.model.memories[part.id] = Modelled(
                     part.text, held.namespace, None, list(held.tags), history=[part.text],
