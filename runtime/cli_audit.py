@@ -37,7 +37,8 @@ neverforget audit ./memory --memory 0199a8f3-2c51-7a0e-9d43-5f0e6a7b8c9d
 def audit(
     store: StoreArgument,
     operation: Annotated[
-        str | None, typer.Option(help="Only this: forget, undo-forget, erase, forget-refused, …")
+        str | None,
+        typer.Option(help="Only this: forget, undo-forget, erase, forget-refused, chunk, …"),
     ] = None,
     by: Annotated[str | None, typer.Option(help="Only what this one did.")] = None,
     memory: Annotated[

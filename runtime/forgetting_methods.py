@@ -207,7 +207,8 @@ class ForgettingMethods(StoreRunning):
     ) -> Page[AuditEntry]:
         """What is on the record, oldest first: of sessions "hide", "unhide", "fork"; of memories
         "forget", "undo-forget", "archive", "unarchive", "purge"; of both "erase" and
-        "forget-refused" (a deletion without confirmation).
+        "forget-refused" (a deletion without confirmation). "chunk", that a long memory was
+        chunked, is shown where it is asked for, or ``target`` is a memory.
 
         target: only what was done to this session, this memory, or the memory with this id.
         timeframe: as of ``recall``. ``next`` stays usable to poll from.

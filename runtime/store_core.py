@@ -40,7 +40,7 @@ from neverforget.runtime.timeframe_argument import RangeUs, TimeframeLike, resol
 from neverforget.runtime.values import AuditEntry, Page, SessionInfo
 from neverforget.runtime.whole_store import Progress
 from neverforget.storage.atomic_file import write_atomic
-from neverforget.storage.audit_index import AUDITED
+from neverforget.storage.audit_index import OPERATIONS
 from neverforget.storage.errors import InvalidArgument, NeverforgetError, NotFound, OutOfSpace
 from neverforget.storage.filesystem import LocalFileSystem
 from neverforget.storage.identity import read_identity, write_identity
@@ -252,9 +252,9 @@ def _check_backup_place(target: Path, source: Path) -> None:
 
 
 def _checked_operation(operation: str | None) -> str | None:
-    if operation is not None and operation not in AUDITED.values():
+    if operation is not None and operation not in OPERATIONS.values():
         raise InvalidArgument(
-            f"operation is {operation!r}; on the record are {', '.join(AUDITED.values())}"
+            f"operation is {operation!r}; on the record are {', '.join(OPERATIONS.values())}"
         )
     return operation
 

@@ -163,7 +163,7 @@ class TurnRef(Struct, frozen=True):
 class AuditEntry(Struct, frozen=True):
     """One thing on the record: who hid, unhid or erased what, when and why, or was refused.
 
-    operation: "hide", "unhide", "fork", "erase", "forget-refused", …
+    operation: "hide", "unhide", "fork", "erase", "forget-refused", "chunk", …
     target: what it was done to, e.g. {"namespace": […], "session": "…", "seqs": [[first, last]]}.
     key: the target's key, where it is one item that has one.
     """

@@ -164,14 +164,18 @@ class Unchunked:
             return None
         return LongText(row, position, view.id, view.version, view.type, view.text)
 
+    def is_current(self, one: LongText) -> bool:
+        """Whether it waits still, and says the same."""
+        return self._queue.get(one.row) == one.position
+
     def put_back(self, one: LongText) -> None:
         """It was not chunked now; it keeps its place."""
-        if self._queue.get(one.row) == one.position:
+        if self.is_current(one):
             self._taken.discard(one.row)
 
     def failed(self, one: LongText, reason: str) -> None:
         """It cannot be chunked, and does not wait any longer."""
-        if self._queue.get(one.row) == one.position:
+        if self.is_current(one):
             self._set_aside(one.row, one.position, reason)
 
     def _set_aside(self, row: int, position: int, reason: str) -> None:

@@ -71,12 +71,15 @@ def test_a_revision_waits_again_behind_the_others(b: LongTermBench) -> None:
     found.follow()
     b.revise(one.id, text=LONG.upper())
     assert found.follow()
-    assert [(each.id, each.version, each.text) for each in take(found)] == [
+    taken = take(found)
+    assert all(map(found.is_current, taken))
+    assert [(each.id, each.version, each.text) for each in taken] == [
         (two.id, 1, LONG),
         (one.id, 2, LONG.upper()),
     ]
     b.revise(two.id, text="short")
     assert found.follow()
+    assert [found.is_current(one) for one in taken] == [False, True]
     assert found.waiting == 1
     b.revise(one.id, importance=3)
     assert found.follow()
