@@ -2,7 +2,8 @@
 
 A *leg* is one search: its candidates, ranked by itself, and what it says of the candidates of the
 other legs. ``weighted`` adds scores, each leg's stretched to 0..1 over all candidates (measured
-better, the default); ``reciprocal`` adds ranks and looks at no score.
+better, the default), and shows what one leg has singled out even where the others speak against it;
+``reciprocal`` adds ranks and looks at no score.
 
 Every result tells which legs found it at which rank (1 is best), and the arithmetic of its score.
 """
@@ -23,6 +24,8 @@ LEGS: Final = (TEXT, CONTEXT, VECTOR)
 
 BY_SCORE, BY_RANK = FUSIONS = ("weighted", "rrf")
 
+SHOWN: Final = 10  # places, in which the best match of each leg is found if the leg is sure of it
+_SURE: Final = 0.6  # it is if no more than so many candidates get more of its score, as 0..1
 
 K = TypeVar("K", bound=int | str)
 
@@ -86,12 +89,15 @@ class Share(msgspec.Struct, frozen=True):
 
 
 class Fused(msgspec.Struct, Generic[K], frozen=True):
-    """``score`` is the sum of the shares' points and of ``boost``."""
+    """``score`` is the sum of the shares' points, of ``boost``, and of ``lift``, by which it was
+    raised to stand among the first ``SHOWN``.
+    """
 
     what: K
     score: float
     shares: tuple[Share, ...]
     boost: float = 0.0
+    lift: float = 0.0
     rrf_k: int | None = None
 
     @property
@@ -104,6 +110,8 @@ class Fused(msgspec.Struct, Generic[K], frozen=True):
         lines: list[str] = [self._line(share) for share in self.shares]
         if self.boost:
             lines.append(f"speaker: +{self.boost:.9f}")
+        if self.lift:
+            lines.append(f"best match of a search, raised to the first {SHOWN}: +{self.lift:.9f}")
         return "\n".join([*lines, f"score = {self.score:.9f}"])
 
     def _line(self, share: Share) -> str:
@@ -128,8 +136,9 @@ def weighted(
     limit: int | None = None,
 ) -> list[Fused[K]]:
     """Best first, equal scores by ascending ``what``. Each leg's scores are stretched so that its
-    worst candidate has 0 and its best 1 (all equal: 1); without a score it is 0. ``limit``: so many
-    are wanted, the arithmetic of the others is not kept.
+    worst candidate has 0 and its best 1 (all equal: 1); without a score it is 0. The best match of
+    a leg that is sure of it is among the first ``SHOWN``. ``limit``: so many are wanted, the
+    arithmetic of the others is not kept.
     """
     legs = list(legs)
     totals: dict[K, float] = dict.fromkeys((what for leg in legs for what, _ in leg.ranked), 0.0)
@@ -139,16 +148,36 @@ def weighted(
             totals[what] += one.weight * one.value(score)
     for what in totals.keys() & set(boosted):
         totals[what] += boost
-    best = sorted(totals, key=lambda what: (-totals[what], what))[:limit]
+    order = sorted(totals, key=lambda what: (-totals[what], what))
+    scores = totals
+    if raised := _raised(order, totals, stretched):
+        scores = totals | raised
+        order.sort(key=lambda what: (-scores[what], what not in raised, what))
     return [
         Fused(
             what,
-            totals[what],
+            scores[what],
             tuple(one.share(what) for one in stretched),
             boost if what in boosted else 0.0,
+            scores[what] - totals[what],
         )
-        for what in best
+        for what in order[:limit]
     ]
+
+
+def _raised(
+    order: Sequence[K], totals: Mapping[K, float], legs: Iterable[_Stretched[K]]
+) -> dict[K, float]:
+    """New scores of best matches that would stand behind the first ``SHOWN``: as much as the best
+    of those has who then stand behind.
+    """
+    firsts = {what for one in legs for what in one.sure_of()}
+    if firsts.isdisjoint(order[SHOWN:]):
+        return {}
+    assert len(firsts) < SHOWN, "there are fewer legs than places"
+    others = [what for what in order if what not in firsts]
+    behind = totals[others[SHOWN - len(firsts)]]
+    return {what: behind for what in firsts if totals[what] <= behind}
 
 
 class _Stretched(Generic[K]):
@@ -162,6 +191,14 @@ class _Stretched(Generic[K]):
         self.scores.update(leg.ranked)
         self.low = min(self.scores.values(), default=0.0)
         self.high = max(self.scores.values(), default=0.0)
+
+    def sure_of(self) -> list[K]:
+        """Its best match, if few others come near it. Measured: where many do, the other legs know
+        better which of them is meant.
+        """
+        near = self.low + _SURE * (self.high - self.low)
+        few = 0 < sum(score > near for score in self.scores.values()) <= SHOWN
+        return list(self.ranks)[:1] if few else []
 
     def value(self, score: float) -> float:
         span = self.high - self.low

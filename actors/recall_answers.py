@@ -161,4 +161,10 @@ def _arithmetic(fused: Fused[int]) -> dict[str, Any]:
         }
         for share in fused.shares
     }
-    return {"legs": legs, "boost": fused.boost, "score": fused.score, "text": fused.explain()}
+    return {
+        "legs": legs,
+        "boost": fused.boost,
+        "lift": fused.lift,
+        "score": fused.score,
+        "text": fused.explain(),
+    }

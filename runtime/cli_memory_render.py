@@ -210,6 +210,8 @@ def arithmetic_view(hit: Hit, *, width: int) -> RenderableType:
         )
     if told.get("boost"):
         table.add_row("speaker", *[""] * 5, _figure(told["boost"]))
+    if told.get("lift"):
+        table.add_row("raised", *[""] * 5, _figure(told["lift"]))
     table.add_row("sum", *[""] * 5, Text(_figure(told.get("score")), "bold"))
     return Padding(table, (0, 0, 0, INDENT), expand=False)
 

@@ -94,8 +94,9 @@ class Hit(Struct, frozen=True):
         the query names the speaker.
     sources: which searches found it ("text", "context", "vector"), and at which rank, 1 the best.
     chunk: where in a long memory it was found, None for the memory itself.
-    arithmetic: how the score came about, if ``explain=True`` was said: ``legs`` by name, ``boost``,
-        ``score``, and ``text`` for reading.
+    arithmetic: how the score came about, if ``explain=True`` was said: ``legs`` by name, ``boost``
+        of the speaker, ``lift`` of a best match into the first ten, ``score``, and ``text`` for
+        reading.
     duplicates: ids of other memories with the very same text, which this hit stands for.
     """
 

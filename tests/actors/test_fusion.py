@@ -104,8 +104,71 @@ def test_scores_are_the_sum_of_their_shares_and_stay_in_bounds(
     assert {one.what for one in found} == {what for each in legs for what, _ in each.ranked}
     assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
     for one in found:
-        assert one.score == pytest.approx(sum(s.points for s in one.shares) + one.boost)
+        assert one.score == pytest.approx(sum(s.points for s in one.shares) + one.boost + one.lift)
         assert -1e-9 <= one.score <= sum(weights.values()) + 0.15 + 1e-9
+
+
+CROWD = [f"crowd {n:03}" for n in range(200)]
+
+
+def crowded(rare: dict[str, float], low: float = 0.1) -> list[Leg[str]]:
+    """What words and vectors say of a crowd that is alike, and of the few in ``rare``, which the
+    words find best and the vectors worst.
+    """
+    words = rare | dict.fromkeys(CROWD, 1.0)
+    near = {name: 0.7 - at / 10_000 for at, name in enumerate(CROWD)}
+    ranked = sorted(words, key=lambda what: (-words[what], what))[:100]
+    others = {what: score for what, score in words.items() if what not in ranked}
+    return [
+        Leg(TEXT, [(what, words[what]) for what in ranked], others),
+        Leg(VECTOR, list(near.items())[:100], near | dict.fromkeys(rare, low)),
+    ]
+
+
+def test_the_best_match_of_one_leg_is_shown_though_a_crowd_has_more_points() -> None:
+    """It stood behind two hundred texts that are all alike."""
+    found = weighted(crowded({"rare": 9.0}), {TEXT: 0.25, VECTOR: 0.75})
+    assert [one.what for one in found] == [*CROWD[:9], "rare", *CROWD[9:100]]
+    rare, tenth = found[9], found[10]
+    assert rare.score == tenth.score > 0.7 and rare.sources == {TEXT: 1}
+    assert rare.lift == pytest.approx(rare.score - 0.25)
+    assert rare.explain().splitlines()[2:] == [
+        f"best match of a search, raised to the first 10: +{rare.lift:.9f}",
+        f"score = {rare.score:.9f}",
+    ]
+    assert all(one.lift == 0 for one in found if one is not rare)
+    for limit in (0, 5, 9, 10, 11, 300):
+        same = weighted(crowded({"rare": 9.0}), {TEXT: 0.25, VECTOR: 0.75}, limit=limit)
+        assert same == found[:limit], "a page is cut out of one order"
+
+
+def test_a_leg_that_prefers_nobody_in_particular_raises_nobody() -> None:
+    many = {f"rare {n}": 9.0 - n / 10 for n in range(11)}
+    found = weighted(crowded(many), {TEXT: 0.25, VECTOR: 0.75})
+    assert [one.what for one in found[:11]] == CROWD[:11]
+    few = {f"rare {n}": 9.0 - n / 10 for n in range(10)}
+    found = weighted(crowded(few), {TEXT: 0.25, VECTOR: 0.75})
+    assert [one.what for one in found[:11]] == [*CROWD[:9], "rare 0", CROWD[9]]
+
+
+@given(st.data())
+def test_every_leg_that_is_sure_has_its_best_match_among_the_first(data: st.DataObject) -> None:
+    scores = st.fixed_dictionaries({n: st.sampled_from([0.0, 1.0, 2.0, 9.0]) for n in range(25)})
+    legs = []
+    for name in (TEXT, CONTEXT, VECTOR):
+        its = data.draw(scores)
+        ranked = sorted(its.items(), key=lambda kv: (-kv[1], kv[0]))
+        legs.append(Leg(name, ranked[:20], its))
+    boosted = data.draw(st.sets(st.integers(0, 24)))
+    found = weighted(legs, FusionConfig().weights(), boosted=boosted, boost=0.15)
+    assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
+    shown = {one.what for one in found[:10]}
+    for leg in legs:
+        values = [s for share in found for s in share.shares if s.leg == leg.name]
+        if len({s.value for s in values}) > 1 and sum(s.value > 0.6 for s in values) <= 10:
+            assert leg.ranked[0][0] in shown
+    for one in found:
+        assert one.lift >= 0 and (one.lift == 0 or 1 in one.sources.values())
 
 
 def test_weights_that_mean_nothing_are_refused() -> None:

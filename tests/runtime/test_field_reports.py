@@ -220,8 +220,24 @@ def derive(region: LongTermRegion, memory: nf.Memory, request: int) -> None:
 
 
 def test_31_what_one_rare_word_finds_is_in_a_hybrid_answer(nf_store: nf.Store) -> None:
+    """Also where a crowd that is alike has what the rest of the query says: there it came last, by
+    its meaning. Ranks alone cannot tell (``rrf``): many a middling rank in two searches counts for
+    more than one first.
+    """
     nf_store.remember_many({"text": f"tea and cake number {n}"} for n in range(200))
-    nf_store.remember("an entirely different matter: zyzzyva")
-    for fusion in ("weighted", "rrf"):
-        hits = nf_store.recall("tea zyzzyva", limit=10, fusion=fusion)
-        assert "an entirely different matter: zyzzyva" in texts(hits)
+    rare = "an entirely different matter: zyzzyva"
+    nf_store.remember(rare)
+    fusions: list[Any] = ["weighted", "rrf"]
+    for fusion in fusions:
+        assert rare in texts(nf_store.recall("tea zyzzyva", fusion=fusion))
+    for query in ("tea and cake zyzzyva", "which number of tea and cake is it, zyzzyva?"):
+        hits = nf_store.recall(query, explain=True)
+        (hit,) = (hit for hit in hits if hit.memory.text == rare)
+        assert hit.sources["text"] == 1 and hits[0].memory.text != rare
+        told = hit.arithmetic
+        assert told is not None and told["lift"] > 0
+        points = sum(share["points"] for share in told["legs"].values())
+        assert hit.score == pytest.approx(points + told["boost"] + told["lift"])
+        assert [h.score for h in hits] == sorted((h.score for h in hits), reverse=True)
+        pages = [h for at in range(0, 201, 67) for h in nf_store.recall(query, limit=67, offset=at)]
+        assert len({h.memory.id for h in pages}) == 201, "every one once"
