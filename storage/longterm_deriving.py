@@ -32,13 +32,13 @@ from neverforget.storage.longterm_fields import (
     parse_id,
 )
 from neverforget.storage.longterm_reads import LongTermReads
+from neverforget.storage.longterm_relating import CHUNK_OF, PART_OF_SEQUENCE, SUMMARIZES
 from neverforget.storage.longterm_results import NewDerived, Remembered, Span, Status
 from neverforget.storage.longterm_staging import Planned, Request, Staging, request_digest
 from neverforget.storage.longterm_state import LongTermState
 from neverforget.storage.memory_table import Array
 from neverforget.storage.type_names import a_type
 
-CHUNK_OF, PART_OF_SEQUENCE, SUMMARIZES = "chunk-of", "part-of-sequence", "summarizes"
 _SUFFIX = {"chunk": CHUNK, "summary": SUMMARY}
 _NOT_CARRIED = (MemoryField.KEY, MemoryField.CONTEXT)
 

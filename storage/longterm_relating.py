@@ -14,6 +14,9 @@ from neverforget.storage.longterm_results import NewRelation, Status, TurnPoint
 from neverforget.storage.longterm_staging import Planned, Request, Staging, request_digest
 from neverforget.storage.longterm_state import LongTermState
 
+CHUNK_OF, PART_OF_SEQUENCE, SUMMARIZES = "chunk-of", "part-of-sequence", "summarizes"
+MADE_WITH = (CHUNK_OF, PART_OF_SEQUENCE, SUMMARIZES)  # of chunks and summaries
+
 
 class Relater:
     def __init__(self, state: LongTermState, reads: LongTermReads, staging: Staging) -> None:
@@ -35,12 +38,16 @@ class Relater:
     def unrelate(
         self, source: str, target: str | TurnPoint, kind: str, by: str, request: Request
     ) -> int:
-        """Stage. Raises NotFound when there is no such relation."""
+        """Stage. Raises NotFound when there is no such relation; InvalidArgument for what a chunk
+        or summary was made with, which only goes with it.
+        """
         digest = request_digest("unrelate", [source, to_builtins(target), kind, by])
         repeated = self._staging.repeated(request, digest)
         if repeated is not None:
             return repeated.end
         row = self._reads.row(source)
+        if kind in MADE_WITH and self._reads.is_derived(row):
+            raise InvalidArgument(f"{source} is a chunk or summary: {kind!r} says of which memory")
         body: Body = {
             M[MemoryField.TARGET]: target_of(self._state, target, set()),
             M[MemoryField.RELATION]: kind,

@@ -90,7 +90,12 @@ class Staging:
         return Staged(records, position + len(buffer))
 
     def let_count(self, staged: Staged) -> None:
-        for position, header, body in staged.records:
-            if header.kind != Kind.ASKED:  # what was said about a change; it changes nothing
-                self._state.apply(header, position, body)
-        self._state.applied = staged.end
+        state = self._state
+        state.turns += 1
+        try:
+            for position, header, body in staged.records:
+                if header.kind != Kind.ASKED:  # what was said about a change; it changes nothing
+                    state.apply(header, position, body)
+        finally:
+            state.turns += 1
+        state.applied = staged.end

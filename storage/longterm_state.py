@@ -74,6 +74,7 @@ class LongTermState(LogState):
         self.bodies: BodySource = bodies or LogBodies(log)
         self.replayed_from = 0  # what stands below came from a snapshot
         self.applied = 0  # every record below it, of those that change anything, is in the table
+        self.turns = 0  # odd while records take effect
         self.chunkings = AuditIndex()  # the CHUNKED records
         self._appliers: dict[int, Callable[[Header, int, Body], None]] = {
             Kind.REMEMBERED: self._remembered,

@@ -15,6 +15,7 @@ from neverforget.storage.errors import Corrupt
 from neverforget.storage.format import HEADER_BYTES, stride
 from neverforget.storage.log_heads import heads_of
 from neverforget.storage.longterm_fields import id_in, id_text
+from neverforget.storage.longterm_orphans import orphans
 from neverforget.storage.longterm_state import CONTENT, LongTermState
 from neverforget.storage.results import Finding
 
@@ -38,7 +39,9 @@ class LongTermVerification:
         for finding in state.log.verify(_ErasedAt(state), self._before_each):
             seen.add((finding.kind, finding.file, finding.offset))
             yield finding
+        limit = state.log.durable
         yield from self._against_the_table()
+        yield from orphans(state, limit)
         # What only an opening can find: torn tails, segments that are gone, unreadable records.
         for finding in list(state.findings):
             if (finding.kind, finding.file, finding.offset) not in seen:
