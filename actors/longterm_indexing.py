@@ -106,7 +106,7 @@ class Indexing:
         reindexing = self._reindexing
         if reindexing is not None and reindexing.opened is not None:
             reindexing.opened.index.notice()
-        if news:
+        if news or self.index.erased:
             self._woken.set()
 
     def look(self) -> None:

@@ -12,7 +12,7 @@ from neverforget.actors.generation_storing import IDLE_S
 from neverforget.actors.messages import Verify, VerifyReply
 from neverforget.storage import longterm_folding
 from tests.actors.conftest import Owning
-from tests.actors.longterm_owners import OwnedLongTerm
+from tests.actors.longterm_owners import PRODUCER, OwnedLongTerm
 from tests.fakes.embedders import Plain
 from tests.fakes.failing_filesystem import FailingFileSystem
 from tests.storage.bytes_left import left_of
@@ -139,6 +139,20 @@ def test_an_erased_text_is_in_no_file_when_the_erasure_is_answered(longterm: Own
     assert longterm.get(erased, kept) == [None, "something else"]
     assert longterm.found("xylophone", strategy="text") == []
     assert longterm.index().vectors == 1
+
+
+def test_an_erasure_that_takes_no_memory_is_answered_too(longterm: OwnedLongTerm) -> None:
+    """It makes every file anew, as any, but changes no memory: the indexer was not woken, and who
+    asked waited until something else happened, for ever where nothing did.
+    """
+    longterm.remember("something else")
+    publish(longterm)
+    number = longterm.next_id()
+    request = m.EraseMemoriesWhere(
+        number, (), "tester", PRODUCER, number, ("nobody",), False, "confirmed", None
+    )
+    reply = longterm.ask(request, m.MemoriesErasedReply)
+    assert reply.result.ids == [] and len(reply.result.unreachable) == 1  # backups
 
 
 def test_a_purge_is_answered_when_its_words_are_gone(longterm: OwnedLongTerm) -> None:
