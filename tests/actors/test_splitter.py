@@ -38,11 +38,11 @@ def check(text: str, found: list[Piece], most: int) -> None:
 # fmt: off
 awkward = st.sampled_from([
     "\r\n", "\r", "\n", "\n\n", " ", "\t", "\x00", "\x0c", "\u2028", "\ufeff", "\ud800",
-    "# ", "## x\n", "- ", "  - a\n", "1. b\n", "```\n", "~~~", "| a | b |\n", "|---|---|\n", "===\n", "---\n", "> ",
-    "Ann: hi\n", "**Bob:** yes\n", "def f(x):\n", "    return x\n", "class A {\n", "}\n", "a", ". ",
-    "e\u0301", "\u0301", "🇩🇪", "👩\u200d👩\u200d👧", "👍🏽",
-    "क्षि", "각", "한글", "\u1100", "這。", "「好！」",
-    "Dr. Who", "3.14", "word ", "Title\n", "long" * 20, "。", "؟ ", "\u0600",
+    "# ", "## x\n", "- ", "  - a\n", "1. b\n", "```\n", "~~~", "| a | b |\n", "|---|---|\n",
+    "===\n", "---\n", "> ", "Ann: hi\n", "**Bob:** yes\n", "def f(x):\n", "    return x\n",
+    "class A {\n", "}\n", "a", ". ", "e\u0301", "\u0301", "🇩🇪", "👩\u200d👩\u200d👧", "👍🏽",
+    "क्षि", "각", "한글", "\u1100", "這。", "「好！」", "Dr. Who", "3.14", "word ", "Title\n",
+    "long" * 20, "。", "؟ ", "\u0600",
 ])
 # fmt: on
 texts = st.lists(st.one_of(awkward, st.text(max_size=8)), max_size=120).map("".join)
