@@ -65,6 +65,13 @@ def document_of(row: int, body: Body, timestamp_us: int, forgotten: ForgottenTex
     )
 
 
+def quotable_text(body: Body) -> str:
+    """What may stand in others as their context. Chunks and summaries only repeat their original:
+    a short one, "Thanks!", would be cut out of contexts that have nothing to do with it.
+    """
+    return "" if M[MemoryField.ORIGINAL] in body else _text(body.get(M[MemoryField.TEXT]))
+
+
 def text_to_embed(body: Body) -> str:
     """Of a chunk with its title and headings in front: by itself it may not say what it is about.
     What stands around other memories is for words only.

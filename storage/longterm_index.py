@@ -28,7 +28,7 @@ import numpy as np
 
 from neverforget.storage.control import Body
 from neverforget.storage.errors import Corrupt
-from neverforget.storage.longterm_documents import ForgottenTexts, document_of
+from neverforget.storage.longterm_documents import ForgottenTexts, document_of, quotable_text
 from neverforget.storage.longterm_fields import M, MemoryField
 from neverforget.storage.longterm_following import changed_since
 from neverforget.storage.longterm_moment import Moment
@@ -37,7 +37,7 @@ from neverforget.storage.longterm_rows import SearchRows
 from neverforget.storage.longterm_state import LongTermState
 from neverforget.storage.longterm_view import LongTermView, vector_ids_of
 from neverforget.storage.longterm_waiting import Waiting, WaitingForVectors
-from neverforget.storage.memory_table import Array
+from neverforget.storage.memory_table import NO_ROW, Array
 from neverforget.storage.quotes import Quotes, stands_in
 from neverforget.storage.record import Header
 from neverforget.storage.text_index import CONTEXT, TextDocument, TextIndex
@@ -52,7 +52,7 @@ _NEIGHBOURS_MAX: Final = 1_000  # memories looked at for a forgotten text in the
 
 class _Change(NamedTuple):
     """What the table said of a row. ``since``: below it all was noticed before. ``hidden``: the
-    text of a row that is forgotten; None for those of which there were too many.
+    text of a row that is forgotten, "" of any other; None for those that were too many.
     """
 
     row: int
@@ -117,16 +117,18 @@ class LongTermIndex(WaitingForVectors):
         table = self._state.table
         rows = rows[np.argsort(table.column("position")[rows])]
         positions, statuses = table.column("position")[rows], table.column("status")[rows]
-        few = np.count_nonzero(statuses == Status.FORGOTTEN) <= _HIDDEN_MAX
+        hides = (statuses == Status.FORGOTTEN) & (table.column("original")[rows] == NO_ROW)
+        few = np.count_nonzero(hides) <= _HIDDEN_MAX
         changes = []
-        for row, position, status in zip(rows.tolist(), positions.tolist(), statuses.tolist()):
-            hidden = self._text_at(position) if few and status == Status.FORGOTTEN else None
+        columns = (each.tolist() for each in (rows, positions, statuses, hides))
+        for row, position, status, own in zip(*columns):
+            hidden = "" if not own else self._text_at(position) if few else None
             changes.append(_Change(row, position, status, self.upto, hidden))
         return changes
 
     def _text_at(self, position: int) -> str:
         try:
-            return str(self._state.bodies.read(position)[1].get(M[MemoryField.TEXT], ""))
+            return quotable_text(self._state.bodies.read(position)[1])
         except Corrupt:
             return ""
 
@@ -158,7 +160,9 @@ class LongTermIndex(WaitingForVectors):
         with self._lock:
             changes = list(islice(self._changes, self._looked_at, None))
             self._looked_at = len(self._changes)
-        turned = [c for c in changes if c.status == Status.FORGOTTEN or self._is_hidden(c.row)]
+        originals = self._state.table.column("original")
+        forgotten = [c.status == Status.FORGOTTEN and originals[c.row] == NO_ROW for c in changes]
+        turned = [c for c, so in zip(changes, forgotten) if so or self._is_hidden(c.row)]
         if len(turned) <= _TURNED_MAX:
             return
         affected = Quotes()
@@ -185,7 +189,7 @@ class LongTermIndex(WaitingForVectors):
         self._make_room(row + 1)
         header, body = self._read(change)
         if change.status == Status.FORGOTTEN and body is not None:
-            text = str(body.get(M[MemoryField.TEXT], ""))
+            text = quotable_text(body)
             if text.strip() != (self.forgotten.text_of(row) or ""):
                 self.forgotten.add(row, text)
                 self._cut_from_neighbours(text)

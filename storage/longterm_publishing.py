@@ -27,8 +27,7 @@ from neverforget.storage.errors import Corrupt, OutOfSpace, Poisoned
 from neverforget.storage.filesystem import FileSystem
 from neverforget.storage.log_state import heads_crc
 from neverforget.storage.longterm_bodies import BodySource
-from neverforget.storage.longterm_documents import ForgottenTexts, document_of
-from neverforget.storage.longterm_fields import M, MemoryField
+from neverforget.storage.longterm_documents import ForgottenTexts, document_of, quotable_text
 from neverforget.storage.longterm_folding import born_digest
 from neverforget.storage.longterm_following import heads_from
 from neverforget.storage.longterm_moment import Moment
@@ -202,5 +201,5 @@ def forgotten_texts(bodies: BodySource, moment: Moment) -> ForgottenTexts:
             _, body = bodies.read(int(moment.position[row]))
         except Corrupt:
             continue
-        texts.add(row, str(body.get(M[MemoryField.TEXT], "")))
+        texts.add(row, quotable_text(body))
     return texts

@@ -9,6 +9,7 @@ import pytest
 
 from neverforget.storage.longterm_results import MemoryFilter
 from tests.storage.small_index import IndexBench, indexed
+from tests.storage.small_longterm import SPLITTER, parts_of
 
 MANY, FEW = 30, 3
 
@@ -57,4 +58,79 @@ def test_what_quotes_the_forgotten_is_not_found_by_it(
         assert b.words(f"word{n}", "context") == []
     assert set(b.words("aloud", "context", limit=99)) == set(living)
     assert b.index.forgotten.text_of(0) is None
+    assert len(b.index.forgotten) == 0
+
+
+# ---- chunks --------------------------------------------------------------------------------------
+
+
+def test_a_chunk_is_found_by_the_headings_it_stands_under(b: IndexBench) -> None:
+    """Its context is the second field for words, and stands before its text when embedded."""
+    told = b.remember("alpha beta gamma delta")
+    parts = parts_of(told, 11, context="Handbook > Refunds")
+    b.region.derive(told.id, 1, parts, by="chunker", request=(0, 0), splitter=SPLITTER)
+    b.commit()
+    b.follow(embed=False)
+    assert b.words("refunds", "context") == [told.text]
+    assert b.words("refunds", "text") == []
+    waiting = {one.row: one.text for one in b.index.take_waiting(9)}
+    assert waiting == {
+        0: "alpha beta gamma delta",
+        1: "Handbook > Refunds\nalpha beta ",
+        2: "Handbook > Refunds\ngamma delta",
+    }
+    chunks = b.region.chunks(told.id)
+    assert [c.context for c in chunks] == ["Handbook > Refunds"] * 2
+    assert "".join(c.text for c in chunks) == told.text, "the context is no part of the text"
+
+
+def test_a_heading_is_its_own_texts_word_whatever_is_forgotten(b: IndexBench) -> None:
+    """The words of a chunk's context are in its original: that another memory which says the same
+    is forgotten, or erased, takes them from nobody, and makes no new version of a chunk.
+    """
+    told = b.remember("alpha beta gamma delta")
+    refunds = b.remember("Refunds")
+    other = b.remember("near", context="see Refunds there")
+    parts = parts_of(told, 11, context="Handbook > Refunds")
+    b.region.derive(told.id, 1, parts, by="chunker", request=(0, 0), splitter=SPLITTER)
+    b.commit()
+    b.follow()
+    b.forget(refunds.id)
+    for _ in range(2):
+        b.follow()
+        assert b.words("refunds", "context") == [told.text]
+        b.stored.publish()
+        b.reopen_all()
+    b.erase(refunds.id)
+    b.follow()
+    assert b.words("refunds", "context") == [told.text]
+    assert (b.region.get(other.id).context or "").split() == ["see", "there"]
+    assert [(c.version, c.context) for c in b.region.chunks(told.id)] == [
+        (1, "Handbook > Refunds")
+    ] * 2
+    assert b.findings() == []
+
+
+def test_what_a_chunk_repeats_is_cut_from_no_context(b: IndexBench) -> None:
+    """The last chunk of a letter is "Thanks!": forgetting the letter cut that word out of what was
+    indexed of every memory which has it in its context, and looked at all of them for it.
+    """
+    letter = b.remember("one long letter. Thanks!")
+    b.remember("near", context="she said Thanks! and left")
+    b.derive(letter, 4, 17, summary="and left")
+    b.follow()
+    assert b.words("thanks", "context") == ["near"]
+    b.forget(letter.id)
+    for _ in range(2):
+        b.index.notice()
+        assert b.words("thanks", "context") == ["near"], "noticed, and not brought yet"
+        b.follow()
+        assert b.words("thanks left", "context") == ["near"]
+        b.stored.publish()
+        b.reopen_all()
+    assert len(b.index.forgotten) == 1
+    b.undo(letter.id)
+    b.follow()
+    assert b.words("thanks", "context") == ["near"]
+    assert b.words("thanks") == [letter.text]
     assert len(b.index.forgotten) == 0
