@@ -27,6 +27,7 @@ from hypothesis.stateful import (
 from neverforget.storage.errors import Conflict, InvalidArgument, NotFound
 from neverforget.storage.longterm_deriving import derived_id
 from neverforget.storage.longterm_results import Changes, MemoryFilter, NewDerived, NewMemory
+from neverforget.storage.longterm_unchunked import Unchunked
 from neverforget.storage.region_options import RegionOptions
 from tests.fakes.crash_filesystem import ROOT, CrashFileSystem
 from tests.storage.small_longterm import SPLITTER, LongTermBench, everything, memory_id
@@ -34,6 +35,7 @@ from tests.storage.small_longterm import SPLITTER, LongTermBench, everything, me
 OPTIONS = RegionOptions(first_segment_bytes=8192, segment_bytes=16384)
 NAMESPACES: list[tuple[str, ...]] = [(), ("a",), ("a", "b"), ("ab",)]
 TAGS = ["x", "x:y", "x:y:z", "xy", "w"]
+LONG = 5  # characters: what is longer is to be chunked
 KEYS = [None, "k1", "k2"]
 REFUSED = (NotFound, Conflict, InvalidArgument)
 
@@ -97,6 +99,15 @@ class Model:
             del self.memories[each]
         self.relations = {
             k: w for k, w in self.relations.items() if k[0] not in gone and k[1] not in gone
+        }
+
+    def unchunked(self) -> dict[str, str]:
+        chunked = {m.original for m in self.memories.values() if m.status != "forgotten"}
+        return {
+            name: held.text
+            for name, held in self.memories.items()
+            if held.original is None and held.status == "active" and len(held.text) > LONG
+            if name not in chunked
         }
 
     def retire(self, wanted: str) -> None:
@@ -176,6 +187,7 @@ class LongTermMachine(RuleBasedStateMachine):
         self.states: list[tuple[int, Model]] = [(0, Model())]
         self.drawn = 0
         self.last: Any = None
+        self.queue = Unchunked(self.b.region.state, LONG)
 
     @initialize()
     def furnish(self) -> None:
@@ -338,6 +350,18 @@ class LongTermMachine(RuleBasedStateMachine):
                 )  # fmt: skip
         self.note()
 
+    @rule(first=st.booleans())
+    def follow(self, first: bool) -> None:
+        """What waits to be chunked, for who looks for the first time and who has followed."""
+        self.b.commit()
+        queue = Unchunked(self.b.region.state, LONG) if first else self.queue
+        queue.follow()
+        assert not queue.follow()
+        taken = queue.take(1_000, 10**9)
+        assert {one.id: one.text for one in taken} == self.model.unchunked()
+        for one in taken:
+            queue.put_back(one)
+
     # ---- forgetting ----------------------------------------------------------------------------
 
     def asked(self, request: tuple[int, int]) -> dict[str, Any]:
@@ -486,6 +510,7 @@ class LongTermMachine(RuleBasedStateMachine):
         self.restart()
 
     def restart(self) -> None:
+        self.queue = Unchunked(self.b.region.state, LONG)
         assert [f for f in self.b.region.verify() if f.severity == "error"] == []
         self.states = [(0, copy.deepcopy(self.model))]
 
