@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import ray
+from ray._private import state as ray_state
 from ray.exceptions import ActorDiedError, GetTimeoutError, RayActorError, RayError
 
 from neverforget.actors.actor_options import NAMESPACE
@@ -53,6 +54,14 @@ class OwnerHandle:
                 f"owner {self.name} did not start: {error}", outcome="not_applied"
             ) from error
         return told
+
+    def pid(self) -> int | None:
+        """Of its process, as Ray has started it: known before it answers anybody."""
+        try:
+            told: dict[str, Any] = ray_state.actors(self.actor._actor_id.hex())
+        except (Unavailable, RayError):
+            return None
+        return told.get("Pid") or None
 
     def is_dead(self, timeout_s: float) -> bool:
         """Ray has given this owner up and will not start it again. False while it may come back."""

@@ -23,7 +23,7 @@ from neverforget.actors.ports import Pending, failure, internal_error
 from neverforget.actors.query_preparation import prepare_query
 from neverforget.actors.query_vectors import QueryVectors
 from neverforget.actors.recall_answers import Hits
-from neverforget.actors.searching import STRATEGIES, check_search
+from neverforget.actors.searching import STRATEGIES, check_query, check_search
 from neverforget.actors.store_embedder import StoreEmbedder
 from neverforget.actors.worker_threads import WorkerThreads
 from neverforget.storage.errors import (
@@ -146,6 +146,7 @@ class Recalls:
     def _understood(self, pending: Pending, request: Recall) -> _Asked:
         wanted = unpacked(request.wanted, MemoryFilter)
         query = unpacked(request.query, str)
+        check_query(query)
         check_search(request.strategy, request.fusion, request.limit, request.offset)
         by_vector = VECTOR in STRATEGIES[request.strategy] and self._config.vector > 0
         if request.strategy == "vector" and not self._embedder.is_used:

@@ -36,6 +36,9 @@ STRATEGIES: dict[str, tuple[str, ...]] = {
 }
 
 
+QUERY_CHARACTERS_MAX = 32_768  # embedded in windows, and somebody waits for each of them
+
+
 class Result(msgspec.Struct, frozen=True):
     """``row`` of the memory; ``part``: the row, its own or a chunk's, where the leg that counts
     most found it. ``fused`` has score, sources and arithmetic.
@@ -44,6 +47,15 @@ class Result(msgspec.Struct, frozen=True):
     row: int
     part: int
     fused: Fused[int]
+
+
+def check_query(query: str) -> None:
+    """Raises InvalidArgument for one that would keep the others waiting."""
+    if len(query) > QUERY_CHARACTERS_MAX:
+        raise InvalidArgument(
+            f"a query of {len(query):,} characters is above the limit of "
+            f"{QUERY_CHARACTERS_MAX:,}; search for what matters in it"
+        )
 
 
 def check_search(strategy: str, fusion: str, limit: int, offset: int) -> None:

@@ -152,37 +152,47 @@ class Watchdog:
             self._is_now(owner, holder.process)
 
     def _is_stopped(self, owner: Owner, now: float) -> bool:
-        if owner.process is None or process_state(owner.process) != "T":
+        process = _process_of(owner)
+        if process is None or process_state(process) != "T":
             owner.stopped_at = None
             return False
         if owner.stopped_at is None:
             owner.stopped_at = now
         if now - owner.stopped_at >= self._options.stopped_s:
-            self._kill(owner, "is stopped")
+            self._kill(owner, process, "is stopped")
         return True
 
     def _silent(self, owner: Owner, now: float, error: Exception) -> None:
         silent_s = now - owner.answered_at
-        alive = owner.process is not None and process_state(owner.process) is not None
-        if alive and silent_s >= self._options.hung_s:
-            self._kill(owner, f"has not answered for {silent_s:.0f} s ({error})")
-        elif not alive:
+        process = owner.process
+        if process is not None and process_state(process) is not None:
+            if silent_s >= self._options.hung_s:
+                self._kill(owner, process, f"has not answered for {silent_s:.0f} s ({error})")
+        else:
             owner.welcome = None
             if silent_s >= self._options.gone_s and owner.handle.is_dead(self._options.answer_s):
                 log.error("Ray has given up %s; starting it anew", owner.handle.name)
                 owner.handle = owner.spawn()
                 owner.answered_at = time.monotonic()
             elif silent_s >= 4 * self._options.hung_s:
-                # Stopped before it took its lock: only Ray knows which process that is. Patience:
-                # it may also be a slow start.
+                # It hangs before it took its lock, or Ray does. Patience: it may also be a slow
+                # start.
                 log.error("%s did not come back; having Ray restart it", owner.handle.name)
                 owner.handle.restart()
                 owner.answered_at = time.monotonic()
 
-    def _kill(self, owner: Owner, why: str) -> None:
-        process = owner.process
-        assert process is not None
+    def _kill(self, owner: Owner, process: ProcessId, why: str) -> None:
         log.error("%s (process %d) %s: killing it", owner.handle.name, process.pid, why)
         owner.answered_at = time.monotonic()
         owner.stopped_at = None
         end_process(process)
+
+
+def _process_of(owner: Owner) -> ProcessId | None:
+    """The one that was greeted. Of an owner that was not yet, or not since its last process ended:
+    what Ray has started for it.
+    """
+    if owner.process is not None and process_state(owner.process) is not None:
+        return owner.process
+    pid = owner.handle.pid()
+    return None if pid is None else ProcessId(pid, start_time(pid))

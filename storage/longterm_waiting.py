@@ -57,29 +57,51 @@ class WaitingForVectors:
         """Reasons by row: what could not be embedded. Brought again when the store is opened."""
         return dict(self._failed)
 
-    def take_waiting(self, limit: int) -> list[Waiting]:
-        """The oldest that nobody has taken yet, with their texts."""
+    def take_waiting(self, limit: int, characters_max: int | None = None) -> list[Waiting]:
+        """The oldest that nobody has taken yet, with their texts; of ``characters_max`` together,
+        or one.
+        """
         if self.vectors is None:
             return []
         with self._lock:
             free = (each for each in self._waiting.items() if each[0] not in self._taken)
             chosen = list(islice(free, limit))
-            self._taken.update(row for row, _ in chosen)
-        taken = []
+        taken: list[Waiting] = []
+        characters = 0
         for row, position in chosen:
-            try:
-                _, body = self._state.bodies.read(position)
-            except Corrupt as error:
-                self.failed(Waiting(row, position, "", ()), error.message)
+            one = self._read_waiting(row, position)
+            if one is None:
                 continue
-            taken.append(Waiting(row, position, text_to_embed(body), namespace_of(body)))
+            characters += len(one.text)
+            if taken and characters_max is not None and characters > characters_max:
+                break
+            taken.append(one)
+        with self._lock:
+            self._taken.update(one.row for one in taken)
         return taken
+
+    def _read_waiting(self, row: int, position: int) -> Waiting | None:
+        """None: it cannot be read, and has failed."""
+        try:
+            _, body = self._state.bodies.read(position)
+        except Corrupt as error:
+            self.failed(Waiting(row, position, "", ()), error.message)
+            return None
+        return Waiting(row, position, text_to_embed(body), namespace_of(body))
+
+    def is_waiting(self, one: Waiting) -> bool:
+        """False: it has changed since it was taken, or is gone."""
+        return self._waiting.get(one.row) == one.position
+
+    def read_again(self, one: Waiting) -> Waiting | None:
+        """With its text, which whoever took it has let go of. None: it does not wait any more."""
+        return self._read_waiting(one.row, one.position) if self.is_waiting(one) else None
 
     def embedded(self, one: Waiting, vectors: Any) -> bool:
         """Take the vectors of its windows, in order. False: it has changed meanwhile, and they
         were dropped. InvalidArgument for what is no vector; it waits on then.
         """
-        if self.vectors is None or self._waiting.get(one.row) != one.position:
+        if self.vectors is None or not self.is_waiting(one):
             return False
         self.vectors.add(vector_ids(one.row, len(vectors)), vectors)
         with self._lock:
@@ -91,7 +113,7 @@ class WaitingForVectors:
     def failed(self, one: Waiting, reason: str) -> None:
         """It cannot be embedded: it is found by words, and waited for no longer."""
         with self._lock:
-            if self._waiting.get(one.row) == one.position:
+            if self.is_waiting(one):
                 del self._waiting[one.row]
                 self._taken.discard(one.row)
                 self._failed[one.row] = reason

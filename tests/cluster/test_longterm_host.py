@@ -21,6 +21,7 @@ import pytest
 import neverforget as nf
 from neverforget.actors.embedding_client import PoolEmbedding
 from neverforget.actors.greeting import ask, greet
+from neverforget.actors.handles import OwnerHandle
 from neverforget.actors.messages import HostReply, HostStatus
 from neverforget.runtime.address import StoreAddress
 from neverforget.runtime.config import Config
@@ -137,6 +138,7 @@ def test_without_its_embedder_a_store_goes_on_by_words_and_vectors_come_back(
     [socket] = host.endpoint.embedders
     first = pid_at(host, socket)
     until(lambda: first in watched(host), "the watchdog to know the embedder")
+    assert OwnerHandle(host._specs.embedder(0).name).pid() == first
     os.kill(first, blow)
     word = f"zebra{blow.value}"
     id = store.remember(f"a {word} in the garden").id

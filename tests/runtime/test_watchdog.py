@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
 import queue
+import signal
+import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +14,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from neverforget.actors.embedder_spec import EmbedderSpec
 from neverforget.actors.owner_spec import PartitionSpec
 from neverforget.runtime.watchdog import HealthOptions, Owner, Watchdog
 from neverforget.storage.directory_lock import DirectoryLock
@@ -25,7 +29,7 @@ def watched(host: PlainHost) -> Owner:
         role="application",
         socket=host.endpoint.sockets[0],
     )
-    handle: Any = SimpleNamespace(name="p0")
+    handle: Any = SimpleNamespace(name="p0", pid=lambda: None)
     return Owner(spec, handle, lambda: handle)
 
 
@@ -42,6 +46,26 @@ def test_a_change_of_state_is_logged_with_its_reason_if_it_has_one(
         owner.welcome = replace(owner.welcome, state="recovering")
         dog.check(owner)
     assert [record.getMessage() for record in caplog.records] == ["p0 is serving"]
+
+
+def test_one_that_is_stopped_before_it_ever_answered_is_killed_at_once(tmp_path: Path) -> None:
+    """Only Ray knew its process, and was asked after two minutes."""
+    process = subprocess.Popen(["sleep", "3600"])
+    try:
+        os.kill(process.pid, signal.SIGSTOP)
+        spec = EmbedderSpec(
+            directory="", store_id="s", role="worker", socket=str(tmp_path / "e0.sock")
+        )
+        handle: Any = SimpleNamespace(name="e0", pid=lambda: process.pid)
+        cluster: Any = SimpleNamespace(lost=lambda: None)
+        owner = Owner(spec, handle, lambda: handle)
+        dog = Watchdog([owner], cluster, lambda why: None, HealthOptions(stopped_s=0.0))
+        while process.poll() is None:
+            dog.check(owner)
+        assert process.returncode == -signal.SIGKILL
+    finally:
+        process.kill()
+        process.wait()
 
 
 def test_a_host_whose_directory_is_gone_is_told_so_once(tmp_path: Path) -> None:
