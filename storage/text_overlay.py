@@ -10,6 +10,7 @@ Lists only grow, and a list that grows may be iterated meanwhile, so neither sid
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -126,11 +127,13 @@ class OverlayView:
 
     def postings(self, words: Sequence[str], name: str) -> dict[str, Postings]:
         """Of each word the living rows that have it in the field ``name``."""
-        its, count, dead = self._fields[name].postings, self._count, self._dead
-        return {
-            word: [at for at in its.get(word, ()) if at[0] < count and at[0] not in dead]
-            for word in words
-        }
+        its, dead = self._fields[name].postings, self._dead
+        found: dict[str, Postings] = {}
+        for word in words:
+            rows = its.get(word, [])
+            rows = rows[: bisect_left(rows, (self._count,))]
+            found[word] = [at for at in rows if at[0] not in dead] if dead else rows
+        return found
 
     def search(
         self,

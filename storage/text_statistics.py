@@ -122,8 +122,7 @@ def word_weights(
 
 def _idf_of_tantivy(documents: int, n: int) -> float:
     """In its 32 bits: of a word that nearly all have, they leave two or three digits."""
-    half, one = np.float32(0.5), np.float32(1)
-    return float(np.log(one + (np.float32(documents - n) + half) / (np.float32(n) + half)))
+    return math.log(np.float32(1 + (documents - n + 0.5) / (n + 0.5)))
 
 
 def _average(size: CorpusSize, field: str) -> Counted:
