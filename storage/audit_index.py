@@ -44,6 +44,10 @@ class AuditIndex:
         start = 0 if position is None else bisect_right(self._positions, position)
         yield from self._positions[start:]
 
+    def first_after(self, position: int) -> int | None:
+        at = bisect_right(self._positions, position)
+        return self._positions[at] if at < len(self._positions) else None
+
     def __contains__(self, position: int) -> bool:
         at = bisect_left(self._positions, position)
         return at < len(self._positions) and self._positions[at] == position

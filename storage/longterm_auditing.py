@@ -33,7 +33,6 @@ from neverforget.storage.longterm_fields import (
     M,
     MemoryField,
     any_id,
-    id_in,
     id_text,
     named_in,
     unpack_ids,
@@ -113,10 +112,27 @@ class LongTermAuditor:
     def _places(
         self, operation: str | None, target: str | None, after: int | None
     ) -> Iterable[int]:
-        deletions, chunkings = self._state.audit.after(after), self._state.chunkings.after(after)
-        if operation is None and target is not None:
-            return heapq.merge(deletions, chunkings)
-        return chunkings if operation == OPERATIONS[Kind.CHUNKED] else deletions
+        state, chunked = self._state, OPERATIONS[Kind.CHUNKED]
+        if target is None:
+            return (state.chunkings if operation == chunked else state.audit).after(after)
+        chunkings = self._chunkings_of(target, after)
+        if operation is None:
+            return heapq.merge(state.audit.after(after), chunkings)
+        return chunkings if operation == chunked else state.audit.after(after)
+
+    def _chunkings_of(self, target: str, after: int | None) -> list[int]:
+        """Of one memory, or of the memory that a chunk was made from: the record of a chunking is
+        the first one behind each of its chunks.
+        """
+        state, wanted = self._state, any_id(target)
+        row = None if wanted is None else state.table.find(wanted)
+        if row is None:
+            return []
+        original = state.original_of(row)
+        children = state.table.children(row if original is None else original)
+        born = state.table.column("born")[children].tolist()
+        found = {state.chunkings.first_after(position) for position in born}
+        return sorted(p for p in found if p is not None and (after is None or p > after))
 
     def _wanted(
         self,
@@ -133,24 +149,12 @@ class LongTermAuditor:
             return None
         if not _between(header, start, stop):
             return None
-        if header.kind == Kind.CHUNKED and target is not None:
-            # Whose chunking it is stands in its header: there are too many to read them all.
-            if id_in(header) != self._original_of(target):
-                return None
-            target = None
         entry = self._read(position, header)
         if by is not None and entry.body.get(F[ControlField.BY]) != by:
             return None
         if target is not None and not _is_about(entry, target):
             return None
         return self._seen(entry, scope)
-
-    def _original_of(self, target: str) -> Id | None:
-        """The memory that ``target`` is, or was made from."""
-        wanted = any_id(target)
-        row = None if wanted is None else self._state.table.find(wanted)
-        original = None if row is None else self._state.original_of(row)
-        return wanted if original is None else self._state.table.id(original)
 
     def deletion_report(
         self, start: int | None, stop: int | None, scope: Namespace = ()
