@@ -14,7 +14,7 @@ from neverforget.storage.longterm_fields import M, MemoryField
 from neverforget.storage.longterm_results import Namespace
 from neverforget.storage.quotes import Quotes
 from neverforget.storage.text_analysis import date_words
-from neverforget.storage.text_overlay import TextDocument
+from neverforget.storage.text_document import TextDocument
 
 _LABEL_CHARACTERS_MAX: Final = 200
 

@@ -20,7 +20,7 @@ from neverforget.storage.directory_lock import LOCK_FILE, DirectoryLock, Role
 from neverforget.storage.errors import Corrupt, NotFound, OutOfSpace, Poisoned, UnsupportedFormat
 from neverforget.storage.filesystem import FileSystem
 from neverforget.storage.text_analysis import ANALYSIS_VERSION
-from neverforget.storage.text_overlay import CONTEXT, TEXT, CorpusSize, TextDocument
+from neverforget.storage.text_document import CONTEXT, TEXT, CorpusSize, TextDocument
 from neverforget.storage.text_state import (
     TANTIVY_TEMPORARY,
     TextState,

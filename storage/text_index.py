@@ -34,10 +34,11 @@ from neverforget.storage.filesystem import FileSystem
 from neverforget.storage.surrogates import escaped
 from neverforget.storage.text_analysis import prepared
 from neverforget.storage.text_disk import TextDisk, analyzer
-from neverforget.storage.text_overlay import CONTEXT, TEXT, TextDocument, TextOverlay
+from neverforget.storage.text_document import CONTEXT, TEXT, TextDocument
+from neverforget.storage.text_overlay import FrozenLayers, TextOverlay
 from neverforget.storage.text_snapshot import TextHits, TextSnapshot
 from neverforget.storage.text_state import TextState
-from neverforget.storage.vector_math import Array, sorted_ids
+from neverforget.storage.vector_math import NO_IDS, Array, members, sorted_ids
 
 __all__ = ["CONTEXT", "TEXT", "Commit", "TextDocument", "TextHits", "TextIndex", "TextSnapshot"]
 
@@ -50,13 +51,11 @@ _LOAD_HEAP_BYTES = 60_000_000
 
 @dataclass
 class Commit:
-    """What goes to disk, fixed when the commit began."""
+    """What goes to disk, fixed when the commit began. ``removed``: hidden on disk, sorted."""
 
     disk: TextDisk
-    documents: list[TextDocument]
-    removed: frozenset[int]  # hidden on disk when it began
-    rows: int  # of the overlay, which it takes along
-    dead: frozenset[int]  # of these rows, dead when it began
+    layers: FrozenLayers
+    removed: Array
     watermark: int
     done: TextState | None = field(default=None, init=False)
 
@@ -65,8 +64,10 @@ class Commit:
         brings it. Poisoned: build the index anew, this one takes no more.
         """
         # Ids of documents too: an attempt that failed late may have brought them already.
-        gone = self.removed.union(document.id for document in self.documents)
-        self.done = self.disk.write(self.documents, sorted(gone), self.watermark, _HEAP_BYTES)
+        gone = np.union1d(self.removed, self.layers.ids())
+        self.done = self.disk.write(
+            self.layers.living(), gone.tolist(), self.watermark, _HEAP_BYTES
+        )
 
 
 class TextIndex:
@@ -76,8 +77,8 @@ class TextIndex:
         self._disk = disk
         self._analyze: Callable[[str], list[str]] = analyzer().analyze
         self._guard = threading.Lock()  # held for moments: readers take snapshots under it
-        self._overlay = TextOverlay(self._analyze)
-        self._removed: set[int] = set()  # ids whose document on disk is gone or replaced
+        self._overlay = TextOverlay()
+        self._removed = HiddenIds()  # whose document on disk is gone or replaced
         self._searcher = disk.searcher()
         self._snapshot: TextSnapshot | None = None
         self._committing: Commit | None = None
@@ -125,7 +126,7 @@ class TextIndex:
                     self._analyze,
                     self._overlay.view(),
                     self._disk.state.size,
-                    _sorted_array(self._removed),
+                    self._removed.sorted(),
                 )
             return self._snapshot
 
@@ -133,19 +134,19 @@ class TextIndex:
 
     def add(self, documents: Iterable[TextDocument]) -> None:
         """Make documents findable; one of an id that is there replaces it."""
-        ready = list(map(_ready, documents))
+        # Who takes a snapshot need not wait for the analysis.
+        ready = [(document, self._words_of(document)) for document in map(_ready, documents)]
         with self._guard:
-            for document in ready:
-                self._hide_on_disk(document.id)
-                self._overlay.add(document)
+            for document, words in ready:
+                self._take_out(document.id)
+                self._overlay.add(document, words)
             self._snapshot = None
 
     def remove(self, ids: Any) -> None:
         """No search finds these ids any more; those that are not there are passed over."""
         with self._guard:
             for key in sorted_ids(ids).tolist():
-                self._hide_on_disk(key)
-                self._overlay.remove(key)
+                self._take_out(key)
             self._snapshot = None
 
     def commit_due(self) -> bool:
@@ -161,15 +162,8 @@ class TextIndex:
         """
         assert self._committing is None, "a commit is under way"
         assert watermark >= self.watermark, "the log only grows"
-        overlay = self._overlay
-        self._committing = Commit(
-            self._disk,
-            overlay.view().living(),
-            frozenset(self._removed),
-            len(overlay),
-            overlay.dead,
-            watermark,
-        )
+        layers, removed = self._overlay.freeze(), self._removed.freeze()
+        self._committing = Commit(self._disk, layers, removed, watermark)
         return self._committing
 
     def finish_commit(self, commit: Commit) -> None:
@@ -179,20 +173,17 @@ class TextIndex:
         assert commit is self._committing and commit.done is not None, "run it first"
         self._disk.adopt(commit.done)
         searcher = self._disk.searcher()
-        # Only the writer changes these, and that is the one who calls: readers need not wait.
-        held = self._overlay
-        # Of what the commit brought, these have been removed or replaced since it began.
-        died = {held.documents[row].id for row in held.dead - commit.dead if row < commit.rows}
-        removed = (self._removed - commit.removed) | died
-        rest = held.since(commit.rows)
         with self._guard:
-            self._removed, self._overlay = removed, rest
+            self._removed.drop_frozen()
+            self._overlay.drop(commit.layers)
             self._searcher, self._snapshot = searcher, None
         self._committing = None
+        commit.layers.drop_documents()
 
     def abandon_commit(self, commit: Commit) -> None:
         """Forget a commit that failed; what it held goes with the next one."""
         assert commit is self._committing, "not the commit that is under way"
+        self._removed.thaw()
         self._committing = None
 
     def commit(self, watermark: int) -> None:
@@ -228,8 +219,14 @@ class TextIndex:
 
     # ---- inside ----------------------------------------------------------------------------------
 
-    def _hide_on_disk(self, key: int) -> None:
-        if self._searcher.doc_freq("id", key):
+    def _words_of(self, document: TextDocument) -> list[list[str]]:
+        return [self._analyze(text) if text else [] for text in document.texts]
+
+    def _take_out(self, key: int) -> None:
+        """What is there of ``key``, and what a commit that is under way will bring of it."""
+        layer, commit = self._overlay.remove(key), self._committing
+        brought = commit is not None and layer in commit.layers.layers
+        if brought or (self._searcher.doc_freq("id", key) and not self._removed.is_frozen(key)):
             self._removed.add(key)
 
 
@@ -245,5 +242,44 @@ def _ready(document: TextDocument) -> TextDocument:
     )
 
 
-def _sorted_array(ids: set[int]) -> Array:
-    return np.sort(np.fromiter(ids, np.int64, len(ids)))
+class HiddenIds:
+    """Ids that searches pass over on disk. Those that a commit takes away are frozen until it has
+    ended; what is hidden meanwhile stays so.
+    """
+
+    def __init__(self) -> None:
+        self._frozen: Array = NO_IDS
+        self._since: set[int] = set()
+        self._sorted: Array = NO_IDS  # both, but for
+        self._new: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self._frozen) + len(self._since)
+
+    def add(self, key: int) -> None:
+        if key not in self._since:
+            self._since.add(key)
+            self._new.append(key)
+
+    def is_frozen(self, key: int) -> bool:
+        return bool(members(np.array([key]), self._frozen)[0])
+
+    def sorted(self) -> Array:
+        """The same array until something is added."""
+        if self._new:
+            self._sorted, self._new = np.union1d(self._sorted, self._new), []
+        return self._sorted
+
+    def freeze(self) -> Array:
+        self._frozen, self._since = self.sorted(), set()
+        return self._frozen
+
+    def thaw(self) -> None:
+        """The commit has failed: the next one takes them."""
+        self._since.update(self._frozen.tolist())
+        self._frozen = NO_IDS
+
+    def drop_frozen(self) -> None:
+        """They are gone from disk."""
+        self._frozen, self._new = NO_IDS, []
+        self._sorted = sorted_ids(self._since)

@@ -4,160 +4,185 @@ A commit of tantivy syncs some twenty files (10-100 ms). So a document is found 
 it is added, and goes to disk with the next commit. Scores are BM25 exactly as tantivy computes it
 (k1 1.2, b 0.75, lengths in its 8-bit form), with the numbers of both (``text_statistics``).
 
-One writer appends; readers hold an ``OverlayView`` that never looks at rows beyond its own count.
-Lists only grow, and a list that grows may be iterated meanwhile, so neither side needs a lock.
+It lies in layers, of which the last one grows. Whole layers go to disk: a commit that begins puts a
+new one behind them, and when it has ended they are let go. Nothing is copied or analysed again.
+
+One writer appends; readers hold an ``OverlayView`` that never looks at rows beyond its own count,
+nor at deaths after its own time. Arrays only grow, or are replaced by longer ones, so neither side
+needs a lock. Postings are bytes: objects would be walked by every full collection of the
+interpreter, beside which no thread runs.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
 
-import msgspec
+import numpy as np
 
-TEXT, CONTEXT = FIELDS = ("text", "context")
+from neverforget.storage.text_document import FIELDS, CorpusSize, TextDocument
+from neverforget.storage.text_overlay_view import TIMES_BITS, LayerView, OverlayView, sum_of
+from neverforget.storage.vector_math import NO_IDS, Array
 
-_K1, _B = 1.2, 0.75
-
-Postings = Sequence[tuple[int, int]]  # of a word: row and how often, rows ascending
-
-
-class TextDocument(msgspec.Struct, frozen=True):
-    """``text`` and ``context`` are searched apart; ``date`` ("Monday 8 May 2023") counts as text.
-    ``labels`` are whole strings that a search may ask for ("type:fact"), never words.
-    """
-
-    id: int
-    text: str
-    context: str = ""
-    date: str = ""
-    labels: tuple[str, ...] = ()
+_ROWS_MIN: Final = 256  # of a layer's arrays, which double
+_DROPPED_AT_ONCE: Final = 256  # documents let go of without a chance for other threads
 
 
-class CorpusSize(msgspec.Struct, frozen=True):
-    """How much there is: documents, and words by field. What BM25 needs for its averages."""
+class TextLayer:
+    """Some of the documents, in the order in which they were added: the writer's side."""
 
-    documents: int = 0
-    words: tuple[int, int] = (0, 0)  # of FIELDS
-
-    def plus(self, other: CorpusSize) -> CorpusSize:
-        words = (self.words[0] + other.words[0], self.words[1] + other.words[1])
-        return CorpusSize(self.documents + other.documents, words)
-
-
-@dataclass
-class _Field:
-    postings: defaultdict[str, list[tuple[int, int]]] = field(
-        default_factory=lambda: defaultdict(list)
-    )  # word -> (row, how often)
-    lengths: list[int] = field(default_factory=list)
-
-
-class TextOverlay:
-    """The writer's side. ``analyze`` makes index words of a prepared text."""
-
-    def __init__(self, analyze: Callable[[str], list[str]]) -> None:
-        self._analyze = analyze
-        self._fields = {name: _Field() for name in FIELDS}
+    def __init__(self) -> None:
         self.documents: list[TextDocument] = []  # by row; texts prepared
-        self._row_of: dict[int, int] = {}
-        self.dead: frozenset[int] = frozenset()
         self.size = CorpusSize()
+        self._row_of: dict[int, int] = {}
+        # By word, eight bytes each: row << 32 | how often.
+        self._postings: dict[str, dict[str, bytearray]] = {name: {} for name in FIELDS}
+        self._ids = np.zeros(_ROWS_MIN, np.int64)
+        self._died = np.zeros(_ROWS_MIN, np.int64)  # when; 0: it lives
+        self._lengths = {name: np.zeros(_ROWS_MIN, np.uint32) for name in FIELDS}
+        self._labels: list[tuple[str, ...]] = []
+        self._known_labels: dict[tuple[str, ...], tuple[str, ...]] = {}
 
     def __len__(self) -> int:
         """Rows, dead ones too."""
-        return len(self.documents)
+        return self.size.documents
 
-    def add(self, document: TextDocument) -> None:
-        """``document`` has its texts prepared. A row of the same id dies."""
-        self.remove(document.id)
-        row = len(self.documents)
-        counts = []
-        for name, text in ((TEXT, document.text), (CONTEXT, document.context)):
-            its = self._fields[name]
+    def add(self, document: TextDocument, words: Sequence[list[str]]) -> None:
+        """No row of this id lives in it. ``words``: by field."""
+        row = len(self)
+        if row == len(self._ids):
+            self._make_room()
+        for name, its in zip(FIELDS, words):
             often: dict[str, int] = {}
-            words = self._analyze(text) if text else []
-            for word in words:
+            for word in its:
                 often[word] = often.get(word, 0) + 1
+            postings = self._postings[name]
             for word, times in often.items():
-                its.postings[word].append((row, times))
-            its.lengths.append(coarse_length(len(words)))
-            counts.append(len(words))
-        self.size = self.size.plus(CorpusSize(1, (counts[0], counts[1])))
+                posting = (row << TIMES_BITS | times).to_bytes(8, "little")
+                held = postings.get(word)
+                if held is None:
+                    postings[word] = bytearray(posting)
+                else:
+                    held += posting
+            self._lengths[name][row] = coarse_length(len(its))
+        self._ids[row] = document.id
+        self._labels.append(self._known_labels.setdefault(document.labels, document.labels))
         self._row_of[document.id] = row
-        self.documents.append(document)  # last: a view's count is the length of this list
+        self.documents.append(document)
+        self.size = self.size.plus(CorpusSize(1, (len(words[0]), len(words[1]))))
 
-    def remove(self, key: int) -> bool:
+    def remove(self, key: int, now: int) -> bool:
+        """``now``: later than every view that is held. False: it is not alive here."""
         row = self._row_of.pop(key, None)
         if row is None:
             return False
-        self.dead |= {row}
+        self._died[row] = now
         return True
 
-    def view(self) -> OverlayView:
-        return OverlayView(self._fields, self.documents, len(self.documents), self.dead, self.size)
+    def view(self, now: int) -> LayerView:
+        count = len(self)
+        return LayerView(
+            self._postings,
+            self._ids[:count],
+            {name: lengths[:count] for name, lengths in self._lengths.items()},
+            self._labels,
+            self.size,
+            self._died[:count],
+            now,
+        )
 
-    def since(self, row: int) -> TextOverlay:
-        """A new overlay of the living rows from ``row`` on."""
-        rest = TextOverlay(self._analyze)
-        for at in range(row, len(self.documents)):
-            if at not in self.dead:
-                rest.add(self.documents[at])
-        return rest
+    def living(self, now: int) -> Iterator[TextDocument]:
+        """Documents that were alive at ``now``. Any thread, once nothing more is added."""
+        for row, document in enumerate(self.documents):
+            if not 0 < self._died[row] <= now:
+                yield document
+
+    def ids(self) -> Array:
+        """Of all documents, dead ones too."""
+        return self._ids[: len(self)]
+
+    def drop_documents(self) -> None:
+        """They are on disk. Little by little: the interpreter frees what a list holds in one go,
+        and no thread runs meanwhile.
+        """
+        while self.documents:
+            del self.documents[-_DROPPED_AT_ONCE:]
+
+    def _make_room(self) -> None:
+        """Longer arrays: a view keeps those that it has."""
+        self._ids, self._died = _doubled(self._ids), _doubled(self._died)
+        self._lengths = {name: _doubled(lengths) for name, lengths in self._lengths.items()}
+
+
+class TextOverlay:
+    """The writer's side."""
+
+    def __init__(self) -> None:
+        self._layers = [TextLayer()]
+        self._now = 0  # counts the deaths
+
+    def __len__(self) -> int:
+        """Rows, dead ones too."""
+        return sum(map(len, self._layers))
+
+    @property
+    def size(self) -> CorpusSize:
+        return sum_of(layer.size for layer in self._layers)
+
+    def add(self, document: TextDocument, words: Sequence[list[str]]) -> None:
+        """``document`` has its texts prepared; ``words`` are the index words of ``FIELDS``. The one
+        of the same id has been removed.
+        """
+        self._layers[-1].add(document, words)
+
+    def remove(self, key: int) -> TextLayer | None:
+        """Where it was."""
+        self._now += 1
+        for layer in self._layers:
+            if layer.remove(key, self._now):
+                return layer
+        return None
+
+    def view(self) -> OverlayView:
+        return OverlayView(tuple(layer.view(self._now) for layer in self._layers if len(layer)))
+
+    def freeze(self) -> FrozenLayers:
+        """Everything that is there now: nothing is added to these layers any more."""
+        if len(self._layers[-1]):
+            self._layers = [*self._layers, TextLayer()]
+        return FrozenLayers(tuple(self._layers[:-1]), self._now)
+
+    def drop(self, frozen: FrozenLayers) -> None:
+        """These are on disk."""
+        self._layers = self._layers[len(frozen.layers) :]
 
 
 @dataclass(frozen=True)
-class OverlayView:
-    """The overlay at one moment."""
+class FrozenLayers:
+    """What was in the overlay at one moment, of which documents may die, but none come."""
 
-    _fields: Mapping[str, _Field]
-    _documents: Sequence[TextDocument]
-    _count: int
-    _dead: frozenset[int]
-    size: CorpusSize
+    layers: tuple[TextLayer, ...]
+    _now: int
 
-    def living(self) -> list[TextDocument]:
-        return [self._documents[row] for row in range(self._count) if row not in self._dead]
+    def living(self) -> Iterator[TextDocument]:
+        """At that moment. Any thread."""
+        for layer in self.layers:
+            yield from layer.living(self._now)
 
-    def __len__(self) -> int:
-        """How many documents live."""
-        return self._count - len(self._dead)
+    def ids(self) -> Array:
+        """Of all documents, those that are dead, too: an earlier commit may have failed late."""
+        return np.concatenate([NO_IDS, *(layer.ids() for layer in self.layers)])
 
-    def postings(self, words: Sequence[str], name: str) -> dict[str, Postings]:
-        """Of each word the living rows that have it in the field ``name``."""
-        its, dead = self._fields[name].postings, self._dead
-        found: dict[str, Postings] = {}
-        for word in words:
-            rows = its.get(word, [])
-            rows = rows[: bisect_left(rows, (self._count,))]
-            found[word] = [at for at in rows if at[0] not in dead] if dead else rows
-        return found
+    def drop_documents(self) -> None:
+        for layer in self.layers:
+            layer.drop_documents()
 
-    def search(
-        self,
-        postings: Mapping[str, Postings],
-        name: str,
-        weights: Mapping[str, float],
-        average: float,
-        wanted: Callable[[TextDocument], bool],
-    ) -> list[tuple[int, float]]:
-        """(id, score) of every document in ``postings``. ``weights`` of words (idf) and the
-        ``average`` length are those of all documents, on disk and here.
-        """
-        lengths = self._fields[name].lengths
-        scores: dict[int, float] = {}
-        for word, rows in postings.items():
-            weight = weights[word] * (1 + _K1)
-            for row, times in rows:
-                norm = _K1 * (1 - _B + _B * lengths[row] / average)
-                scores[row] = scores.get(row, 0.0) + weight * times / (times + norm)
-        return [
-            (self._documents[row].id, score)
-            for row, score in scores.items()
-            if wanted(self._documents[row])
-        ]
+
+def _doubled(held: Array) -> Array:
+    grown = np.zeros(2 * len(held), held.dtype)
+    grown[: len(held)] = held
+    return grown
 
 
 def coarse_length(words: int) -> int:

@@ -16,15 +16,8 @@ from tantivy import Occur, Query
 
 from neverforget.storage.surrogates import escaped
 from neverforget.storage.text_analysis import query_words
-from neverforget.storage.text_overlay import (
-    CONTEXT,
-    FIELDS,
-    TEXT,
-    CorpusSize,
-    OverlayView,
-    Postings,
-    TextDocument,
-)
+from neverforget.storage.text_document import CONTEXT, FIELDS, TEXT, CorpusSize
+from neverforget.storage.text_overlay_view import OverlayView, Postings
 from neverforget.storage.text_statistics import DiskSearcher, WordWeights, word_weights
 from neverforget.storage.vector_math import NO_IDS, NO_SCORES, Array, best, members, sorted_ids
 
@@ -101,8 +94,7 @@ class TextSnapshot:
         """Every live id, ascending. For checks: takes time in the number of documents."""
         old, _ = self._searcher.search(Query.all_query(), max(1, self._searcher.documents))
         old = np.sort(old)
-        recent = np.array([document.id for document in self._overlay.living()], np.int64)
-        return np.sort(np.concatenate([old[~members(old, self.removed)], recent]))
+        return np.sort(np.concatenate([old[~members(old, self.removed)], self._overlay.ids()]))
 
     def words(self, query: str) -> list[str]:
         """The index words of a query, each once: at most ``QUERY_WORDS_MAX``, the rarest."""
@@ -174,14 +166,11 @@ class TextSnapshot:
         wanted: AllowedIds | None,
         groups: list[set[str]],
     ) -> tuple[Array, Array]:
-        def passes(document: TextDocument) -> bool:
-            return all(not group.isdisjoint(document.labels) for group in groups)
+        def passes(labels: tuple[str, ...]) -> bool:
+            return all(not group.isdisjoint(labels) for group in groups)
 
-        found = self._overlay.search(postings, field, weights.weights, weights.average, passes)
-        if not found:
-            return NO_IDS, NO_SCORES
-        ids = np.array([key for key, _ in found], np.int64)
-        scores = np.array([score for _, score in found], np.float32)
+        asked = passes if groups else None
+        ids, scores = self._overlay.search(postings, field, weights.weights, weights.average, asked)
         if wanted is not None:
             kept = wanted.holds(ids)
             ids, scores = ids[kept], scores[kept]

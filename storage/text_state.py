@@ -26,7 +26,7 @@ from neverforget.storage.atomic_file import (
 from neverforget.storage.directory_lock import LOCK_FILE
 from neverforget.storage.errors import Corrupt, NotFound
 from neverforget.storage.filesystem import FileSystem
-from neverforget.storage.text_overlay import CorpusSize
+from neverforget.storage.text_document import CorpusSize
 from neverforget.storage.versioned_file import read_versioned
 
 STATE_FILE: Final = "STATE"

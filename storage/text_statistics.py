@@ -20,7 +20,8 @@ import numpy as np
 import tantivy
 from tantivy import Query
 
-from neverforget.storage.text_overlay import FIELDS, CorpusSize, OverlayView, Postings
+from neverforget.storage.text_document import FIELDS, CorpusSize
+from neverforget.storage.text_overlay_view import OverlayView, Postings
 from neverforget.storage.vector_math import Array
 
 _DOCUMENTS: Final = "N, "  # how the explanation of a score begins to tell its numbers

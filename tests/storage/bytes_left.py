@@ -16,7 +16,7 @@ import tantivy
 
 from neverforget.storage.text_analysis import prepared
 from neverforget.storage.text_disk import analyzer
-from neverforget.storage.text_overlay import CONTEXT, TEXT
+from neverforget.storage.text_document import CONTEXT, TEXT
 
 
 def left_of(root: Path, *words: str) -> list[str]:

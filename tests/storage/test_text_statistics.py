@@ -14,8 +14,9 @@ import pytest
 
 from neverforget.storage import text_statistics
 from neverforget.storage.filesystem import LocalFileSystem
+from neverforget.storage.text_document import CorpusSize
 from neverforget.storage.text_index import CONTEXT, TEXT, TextDocument, TextIndex
-from neverforget.storage.text_overlay import CorpusSize, coarse_length
+from neverforget.storage.text_overlay import coarse_length
 
 FS = LocalFileSystem()
 WORDS = [f"word{n}" for n in range(40)]
