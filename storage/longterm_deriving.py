@@ -17,6 +17,7 @@ from neverforget.storage.audit_places import SALT_BYTES, places_of
 from neverforget.storage.control import Body, ControlField, F
 from neverforget.storage.errors import Conflict, InvalidArgument
 from neverforget.storage.format import Kind
+from neverforget.storage.longterm_bodies import view_of
 from neverforget.storage.longterm_checks import check_text
 from neverforget.storage.longterm_content import content_of
 from neverforget.storage.longterm_fields import (
@@ -98,7 +99,11 @@ class Deriver:
             raise Conflict("some of these ids are there, and are no chunks of it", seq=None)
         planned = self._plan(row, version, parts, ids, body, by, splitter)
         staged = self._staging.stage(planned, request, digest)
-        views = [self._reads.view(r) for r in table.find_many(ids).tolist()]
+        views = [
+            view_of(header, position, made, status="active", born=position)
+            for position, header, made in staged.records
+            if header.kind == Kind.REMEMBERED
+        ]
         return Remembered(views, [True] * len(views), staged.end)
 
     def _living(self, row: int) -> Array:

@@ -47,6 +47,8 @@ def derive(b: LongTermBench, told: MemoryView, parts: list[NewDerived], **how: A
     answer = b.region.derive(told.id, told.version, parts, **given)
     b.commit()
     assert b.region.durable >= answer.end
+    if all(answer.new):
+        assert answer.memories == b.region.chunks(told.id)
     return [m.id for m in answer.memories]
 
 
