@@ -81,13 +81,17 @@ class WaitingForVectors:
         return taken
 
     def _read_waiting(self, row: int, position: int) -> Waiting | None:
-        """None: it cannot be read, and has failed."""
+        """None: it cannot be read, and has failed; or it is a chunk of blanks."""
         try:
             _, body = self._state.bodies.read(position)
         except Corrupt as error:
             self.failed(Waiting(row, position, "", ()), error.message)
             return None
-        return Waiting(row, position, text_to_embed(body), namespace_of(body))
+        one = Waiting(row, position, text_to_embed(body), namespace_of(body))
+        if one.text.strip():
+            return one
+        self._stop_waiting(one)
+        return None
 
     def is_waiting(self, one: Waiting) -> bool:
         """False: it has changed since it was taken, or is gone."""
@@ -112,12 +116,16 @@ class WaitingForVectors:
 
     def failed(self, one: Waiting, reason: str) -> None:
         """It cannot be embedded: it is found by words, and waited for no longer."""
+        self._stop_waiting(one, reason)
+
+    def _stop_waiting(self, one: Waiting, reason: str | None = None) -> None:
         with self._lock:
             if self.is_waiting(one):
                 del self._waiting[one.row]
                 self._taken.discard(one.row)
-                self._failed[one.row] = reason
                 self._view = None
+                if reason is not None:
+                    self._failed[one.row] = reason
 
     def put_back(self, one: Waiting) -> None:
         """It was not embedded now; it keeps its place."""

@@ -134,3 +134,16 @@ def test_what_a_chunk_repeats_is_cut_from_no_context(b: IndexBench) -> None:
     assert b.words("thanks", "context") == ["near"]
     assert b.words("thanks") == [letter.text]
     assert len(b.index.forgotten) == 0
+
+
+def test_a_chunk_of_blanks_waits_for_no_vector(b: IndexBench) -> None:
+    """There is nothing in it to embed; it was handed to the embedder, which may refuse it."""
+    told = b.remember("alpha" + " " * 30 + "omega")
+    b.derive(told, 5, 35)
+    for _ in range(2):
+        view = b.follow()
+        assert (view.waiting, view.failed) == (0, 0)
+        assert view.vectors_upto == view.words_upto
+        assert b.near("omega") == [told.text]
+        b.stored.publish()
+        b.reopen_all()
