@@ -9,6 +9,9 @@ FILE ?=
 ARGS ?=
 BENCH_DIR ?= .bench
 
+# Where no bytecode may be kept, every process that a test starts would compile all of it anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help demo test test-plain test-ray long lint format types bench dist constraints clean

@@ -11,6 +11,7 @@ import os
 import random
 import shutil
 import signal
+import sys
 import tempfile
 import threading
 import time
@@ -32,6 +33,9 @@ os.environ["PYTHONPATH"] = os.pathsep.join(
 )
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("RAY_DEDUP_LOGS", "0")
+# Tests start hundreds of processes. Where none may keep bytecode, each compiles the package anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # No clock decides whether a test passes: drawing takes as long as this machine is busy.
 NO_CLOCK: dict[str, Any] = {
@@ -81,6 +85,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         kept = [item for item in items if not item.get_closest_marker("long")]
         config.hook.pytest_deselected(items=[i for i in items if i.get_closest_marker("long")])
         items[:] = kept
+
+
+def pytest_collection_finish() -> None:
+    """What is loaded by now stays to the end: no later collection of garbage looks at it again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

@@ -183,7 +183,8 @@ def changing(seed: int | None) -> list[int]:
 FIRST, CALLS = calls_of_workload(None)
 CHANGING = changing(None)
 # Without a worker everything is made where it is needed; with one, a seed is an interleaving.
-WORKERS = [None, 1, 2, 3, 4]
+# Seeds of the order in which a second thread gets to its work; None: there is no second thread.
+WORKERS = [None, 1, 2, *(pytest.param(seed, marks=pytest.mark.long) for seed in (3, 4, 5, 6))]
 
 
 def test_the_workload_meets_every_kind_of_call() -> None:
@@ -297,7 +298,7 @@ FAILING: list[tuple[Op, int]] = [
 
 
 @pytest.mark.parametrize(("op", "number"), FAILING)
-@pytest.mark.parametrize("worker", [None, 1, 2])
+@pytest.mark.parametrize("worker", [None, 1, pytest.param(2, marks=pytest.mark.long)])
 def test_a_failure_of_any_call_is_reported_and_loses_nothing(
     op: Op, number: int, worker: int | None
 ) -> None:

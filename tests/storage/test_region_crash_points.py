@@ -202,7 +202,7 @@ def changing(worker: int | None) -> Iterator[int]:
 
 
 @pytest.mark.parametrize("death", ["power_cut", "process_death"])
-@pytest.mark.parametrize("worker", [None, 1, 2])
+@pytest.mark.parametrize("worker", [None, 1, pytest.param(2, marks=pytest.mark.long)])
 def test_a_death_at_any_call_keeps_every_promise(death: str, worker: int | None) -> None:
     for call in changing(worker):
         fs, client = CrashFileSystem(call), Client(worker=worker)
