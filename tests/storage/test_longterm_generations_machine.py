@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import random
 import shutil
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from neverforget.storage.errors import NotFound
+from neverforget.storage.longterm_results import Status
 from neverforget.storage.longterm_view import rows_of_vectors
 from tests.storage.small_index import IndexBench
+from tests.storage.small_longterm import SPLITTER, parts_of
 
 
 @dataclass
@@ -43,8 +47,8 @@ class Machine:
     def step(self) -> None:
         does = self.rng.choices(
             [self.remember, self.revise, self.tag, self.forget, self.undo, self.archive, self.erase,
-             self.purge, self.follow, self.publish, self.reopen, self.crash],
-            [40, 15, 8, 15, 5, 5, 1, 0.5, 8, 1.5, 0.5, 0.5],
+             self.purge, self.follow, self.publish, self.reopen, self.crash, self.chunk],
+            [40, 15, 8, 15, 5, 5, 1, 0.5, 8, 1.5, 0.5, 0.5, 10],
         )[0]  # fmt: skip
         does()
 
@@ -57,6 +61,16 @@ class Machine:
         if (name := self.some("active", "archived")) is not None:
             self.known[name].text = text = self.new_text()
             self.bench.revise(name, text=text)
+
+    def chunk(self) -> None:
+        """Cut between the words, once for each version."""
+        if (name := self.some("active")) is not None and not self.bench.region.chunks(name):
+            told = self.bench.region.get(name)
+            parts = parts_of(told, told.text.index(" ") + 1, context="a title")
+            self.bench.region.derive(
+                name, told.version, parts, by="chunker", request=(0, 0), splitter=SPLITTER
+            )
+            self.bench.commit()
 
     def tag(self) -> None:
         if (name := self.some("active", "archived")) is not None:
@@ -99,7 +113,7 @@ class Machine:
         publication.pause = lambda: None
         if self.rng.random() < 0.5:
             for does in self.rng.choices(
-                [self.remember, self.forget, self.revise, self.erase], k=4
+                [self.remember, self.forget, self.revise, self.erase, self.chunk], k=4
             ):
                 does()
             self.bench.follow()
@@ -141,9 +155,15 @@ class Machine:
             for name, held in self.known.items()
             if held.status != "forgotten"
         }
-        assert view.text.ids().tolist() == sorted(living)
+        parts = self.living_chunks(living)
+        assert view.text.ids().tolist() == sorted([*living, *parts])
         assert view.vectors is not None and view.waiting == 0
-        assert rows_of_vectors(view.vectors.ids()).tolist() == sorted(living)
+        rows = rows_of_vectors(view.vectors.ids()).tolist()
+        assert rows == sorted([*living, *parts, *parts]), "a chunk has one for its title, too"
+        titled = {
+            bench.region.view(row).text for row in view.rows.originals(np.array(parts, np.int64))
+        }
+        assert set(bench.words("title", "context", limit=10_000)) == titled
         for name, held in self.rng.sample(sorted(self.known.items(), key=lambda k: k[0]),
                                           min(sample, len(self.known))):  # fmt: skip
             first = held.text.split()[0]
@@ -156,6 +176,12 @@ class Machine:
                     bench.region.row(name)
             else:
                 assert bench.region.view(bench.region.row(name)).text == held.text
+
+    def living_chunks(self, rows: Iterable[int]) -> list[int]:
+        table = self.bench.region.state.table
+        parts = np.concatenate([table.children(row) for row in rows] or [np.empty(0, np.int64)])
+        found: list[int] = parts[table.column("status")[parts] < Status.FORGOTTEN].tolist()
+        return found
 
     def close(self) -> None:
         self.bench.stored.close()
