@@ -185,12 +185,12 @@ def is_hosted(path: Path) -> bool:
     return endpoint is not None and endpoint.alive and endpoint.kind != "inline"
 
 
-def open_store(path: Path, *, agent: str | None = None, wait: float = WAIT_S) -> Store:
+def open_store(path: Path, *, agent: str | None = None) -> Store:
     """Attach where the store is hosted, else open it here. Another command that has it for a moment
     is waited for."""
     import neverforget as nf
 
-    deadline = time.monotonic() + wait
+    deadline = time.monotonic() + WAIT_S
     while True:
         hosted = is_hosted(path)
         left = deadline - time.monotonic()

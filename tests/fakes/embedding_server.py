@@ -22,6 +22,7 @@ class Handler(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     timeout = 20
+    disable_nagle_algorithm = True  # or a body waits 40 ms for the receipt of its headers
 
     @property
     def owner(self) -> EmbeddingServer:
