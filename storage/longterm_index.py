@@ -19,15 +19,14 @@ keeps a digest of these with everything that it stores.
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Callable, Iterable
-from itertools import islice
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
 from neverforget.storage.control import Body
 from neverforget.storage.errors import Corrupt
+from neverforget.storage.longterm_changes import Change, Changes
 from neverforget.storage.longterm_documents import ForgottenTexts, document_of, quotable_text
 from neverforget.storage.longterm_fields import M, MemoryField
 from neverforget.storage.longterm_following import changed_since
@@ -48,18 +47,6 @@ __all__ = ["LongTermIndex", "Waiting"]
 _HIDDEN_MAX: Final = 100  # texts that searches look for in what they find, until they are cut out
 _TURNED_MAX: Final = 8  # forgotten or restored one by one; more of them in one pass
 _NEIGHBOURS_MAX: Final = 1_000  # memories looked at for a forgotten text in their context
-
-
-class _Change(NamedTuple):
-    """What the table said of a row. ``since``: below it all was noticed before. ``hidden``: the
-    text of a row that is forgotten, "" of any other; None for those that were too many.
-    """
-
-    row: int
-    position: int
-    status: int
-    since: int
-    hidden: str | None
 
 
 class LongTermIndex(WaitingForVectors):
@@ -86,7 +73,7 @@ class LongTermIndex(WaitingForVectors):
         self.upto = upto
         self.erasures = self.erasures_cleared = 0  # noticed, and those that no file holds any more
         self._kept: dict[int, TextDocument | None] | None = None
-        self._changes: deque[_Change] = deque()
+        self._changes = Changes()
         self._looked_at = 0  # changes at the left end, for texts that turn up in contexts
         self._brought = np.zeros(0, np.uint64)  # by row: position of the record whose words are in
         self._view: LongTermView | None = None
@@ -101,30 +88,22 @@ class LongTermIndex(WaitingForVectors):
         changed = changed_since(state, self.upto)
         if changed.upto == self.upto:
             return 0
-        changes = self._changes_of(changed.rows)
+        # In the order of the log: the first that waits for vectors stands for all of them in
+        # ``vectors_upto``.
+        table = state.table
+        rows = changed.rows[np.argsort(table.column("position")[changed.rows])]
+        positions, statuses = table.column("position")[rows], table.column("status")[rows]
+        forgotten = (statuses == Status.FORGOTTEN) & (table.column("original")[rows] == NO_ROW)
+        hides = np.flatnonzero(forgotten).tolist()
+        few = len(hides) <= _HIDDEN_MAX
+        hidden = [(at, self._text_at(int(positions[at])) if few else None) for at in hides]
         with self._lock:
             self.rows.take(changed.rows)
-            self._changes.extend(changes)
+            self._changes.extend(rows, positions, statuses, self.upto, hidden)
             self.upto = changed.upto
             self.erasures += changed.erased
             self._view = None
-        return len(changes)
-
-    def _changes_of(self, rows: Array) -> list[_Change]:
-        """In the order of the log, since the first that waits for vectors stands for all of them
-        in ``vectors_upto``.
-        """
-        table = self._state.table
-        rows = rows[np.argsort(table.column("position")[rows])]
-        positions, statuses = table.column("position")[rows], table.column("status")[rows]
-        hides = (statuses == Status.FORGOTTEN) & (table.column("original")[rows] == NO_ROW)
-        few = np.count_nonzero(hides) <= _HIDDEN_MAX
-        changes = []
-        columns = (each.tolist() for each in (rows, positions, statuses, hides))
-        for row, position, status, own in zip(*columns):
-            hidden = "" if not own else self._text_at(position) if few else None
-            changes.append(_Change(row, position, status, self.upto, hidden))
-        return changes
+        return len(rows)
 
     def _text_at(self, position: int) -> str:
         try:
@@ -143,26 +122,29 @@ class LongTermIndex(WaitingForVectors):
         """Bring words of up to ``limit`` changed memories. Returns how many are left."""
         done = 0
         self._look_ahead()
-        while self._changes and (limit is None or done < limit):
-            change = self._changes[0]
+        while self.lag and (limit is None or done < limit):
+            with self._lock:
+                change = self._changes.first()
             self._bring(change)
             done += 1
             with self._lock:
-                self._changes.popleft()
+                self._changes.drop_first()
                 self._looked_at = max(0, self._looked_at - 1)
                 self._view = None
-        return len(self._changes)
+        return self.lag
 
     def _look_ahead(self) -> None:
         """Where many are forgotten or restored, what quotes them is indexed again once, and not
         once for each of them.
         """
         with self._lock:
-            changes = list(islice(self._changes, self._looked_at, None))
+            changes = self._changes.columns(self._looked_at)
             self._looked_at = len(self._changes)
-        originals = self._state.table.column("original")
-        forgotten = [c.status == Status.FORGOTTEN and originals[c.row] == NO_ROW for c in changes]
-        turned = [c for c, so in zip(changes, forgotten) if so or self._is_hidden(c.row)]
+        turns = changes["status"] == Status.FORGOTTEN
+        turns &= self._state.table.column("original")[changes["row"]] == NO_ROW
+        if len(self.forgotten):
+            turns |= np.array([self._is_hidden(row) for row in changes["row"].tolist()], bool)
+        turned = [Change(*each) for each in changes[turns].tolist()]
         if len(turned) <= _TURNED_MAX:
             return
         affected = Quotes()
@@ -177,14 +159,14 @@ class LongTermIndex(WaitingForVectors):
                 text = held or ""
                 self.forgotten.discard(change.row)
             affected.add(change.row, text)
-        going = [c.row for c in changes if c.status >= Status.FORGOTTEN]
+        going = changes["row"][changes["status"] >= Status.FORGOTTEN]
         rows = np.setdiff1d(np.flatnonzero(self._state.table.column("has_context")), going)
         self._index_again(rows.tolist(), affected.stand_in)
 
     def _is_hidden(self, row: int) -> bool:
         return self.forgotten.text_of(row) is not None
 
-    def _bring(self, change: _Change) -> None:
+    def _bring(self, change: Change) -> None:
         row, position = change.row, change.position
         self._make_room(row + 1)
         header, body = self._read(change)
@@ -211,7 +193,7 @@ class LongTermIndex(WaitingForVectors):
                 with self._lock:
                     self._waiting[row] = position
 
-    def _read(self, change: _Change) -> tuple[Header, Body] | tuple[None, None]:
+    def _read(self, change: Change) -> tuple[Header, Body] | tuple[None, None]:
         """Nothing of what is gone, or cannot be read."""
         if change.status == Status.GONE:
             return None, None
@@ -255,7 +237,8 @@ class LongTermIndex(WaitingForVectors):
     @property
     def lag(self) -> int:
         """How many changed memories have their words not in yet."""
-        return len(self._changes)
+        with self._lock:
+            return len(self._changes)
 
     # ---- views -----------------------------------------------------------------------------------
 
@@ -263,7 +246,7 @@ class LongTermIndex(WaitingForVectors):
         """What there is now, unchanged for as long as it is held. Cheap; any thread."""
         with self._lock:
             if self._view is None:
-                words_upto = self.words_upto
+                words_upto = self._words_upto()
                 oldest = next(iter(self._waiting.values()), words_upto)
                 self._view = LongTermView(
                     rows=self.rows.view(),
@@ -281,12 +264,12 @@ class LongTermIndex(WaitingForVectors):
 
     def _hidden(self) -> ForgottenTexts | None:
         """What is forgotten and not yet cut out of its neighbours."""
+        hidden = self._changes.hidden(_HIDDEN_MAX)
+        if hidden is None:
+            return None
         texts = ForgottenTexts()
-        for change in self._changes:
-            if change.status == Status.FORGOTTEN:
-                if change.hidden is None or len(texts) == _HIDDEN_MAX:
-                    return None
-                texts.add(change.row, change.hidden)
+        for row, text in hidden:
+            texts.add(row, text)
         return texts
 
     # ---- for opening and rebuilding --------------------------------------------------------------
@@ -308,7 +291,11 @@ class LongTermIndex(WaitingForVectors):
     @property
     def words_upto(self) -> int:
         """Every write below it can be found by words."""
-        return self._changes[0].since if self._changes else self.upto
+        with self._lock:  # the owner adds to the changes and to what is looked at in one
+            return self._words_upto()
+
+    def _words_upto(self) -> int:
+        return self._changes.first().since if self._changes else self.upto
 
     def words_in(self, count: int) -> Array:
         """By row: the position of the record whose words are in the text index, 0 where none is. A
@@ -323,8 +310,10 @@ class LongTermIndex(WaitingForVectors):
         """Vectors of what is gone leave before its words are looked at: no fold that begins now is
         to take them to a file. While the owner changes nothing.
         """
-        gone = [change.row for change in self._changes if change.status == Status.GONE]
-        if gone and self.vectors is not None:
+        with self._lock:
+            changes = self._changes.columns()
+        gone = changes["row"][changes["status"] == Status.GONE]
+        if len(gone) and self.vectors is not None:
             self.vectors.remove(vector_ids_of(self.vectors.snapshot(), np.unique(gone)))
 
     def keep_words(self) -> None:
