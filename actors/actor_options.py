@@ -33,6 +33,17 @@ EMBEDDER: dict[str, Any] = {
     "max_concurrency": 1200,
 }
 
+CHUNKER: dict[str, Any] = {
+    # The owner that had it made tells by its death that a text may be to blame, and makes another.
+    "max_restarts": 0,
+    # What is cut twice is cut once too often; who asked decides.
+    "max_task_retries": 0,
+    # It works only while somebody waits for nothing, at a lower priority (chunker_actor.NICE).
+    "num_cpus": 0,
+    # One thread asks it.
+    "max_concurrency": 1,
+}
+
 
 def owner_name(store_id: str, place: str, owner: str) -> str:
     """Carries the store's id and place: two stores on one cluster never meet, nor do a store and

@@ -12,6 +12,7 @@ from ray._private import state as ray_state
 from ray.exceptions import ActorDiedError, GetTimeoutError, RayActorError, RayError
 
 from neverforget.actors.actor_options import NAMESPACE
+from neverforget.actors.chunker_spec import Chunked, Document
 from neverforget.storage.errors import Unavailable
 
 
@@ -88,6 +89,31 @@ class OwnerHandle:
                     f"no owner {self.name} on this Ray cluster", outcome="not_applied"
                 ) from error
         return self._actor
+
+
+class RemoteChunker:
+    """A ``Member`` of the chunker pool in a process of its own (see chunker_pool.py)."""
+
+    def __init__(self, actor: Any) -> None:
+        self._actor = actor
+
+    def ready(self) -> None:
+        self._wait(self._actor.ready.remote())
+
+    def chunk(self, documents: Sequence[Document]) -> list[Chunked]:
+        found: list[Chunked] = self._wait(self._actor.chunk.remote(documents))
+        return found
+
+    def end(self) -> None:
+        with contextlib.suppress(RayError, ValueError):
+            ray.kill(self._actor, no_restart=True)
+
+    def _wait(self, call: Any) -> Any:
+        try:
+            return ray.get(call)
+        except RayError as error:
+            why = str(error).strip().partition("\n")[0]
+            raise Unavailable(f"a chunker has ended: {why}", outcome="not_applied") from error
 
 
 def end_all(handles: Sequence[OwnerHandle]) -> None:

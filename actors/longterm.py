@@ -3,9 +3,10 @@
 Soon after a turn that changed something the indexes are told; at once when a recall comes, and
 before what deletes is answered: no later recall finds what was deleted. An erasure is answered when
 its words have left every derived file, too. Reads by id are answered in the loop; searches never
-run in it, see ``longterm_searching``; another thread keeps the indexes, see ``longterm_indexing``.
-Nothing that was acknowledged depends on either: what is damaged of the derived files is made anew
-from the log and reported, and no caller sees it.
+run in it, see ``longterm_searching``; another thread keeps the indexes, see ``longterm_indexing``;
+a third has long memories chunked, see ``chunking``. Nothing that was acknowledged depends on any of
+them: what is damaged of the derived files is made anew from the log and reported, and no caller
+sees it.
 """
 
 from __future__ import annotations
@@ -17,9 +18,12 @@ from pathlib import Path
 
 from neverforget.actors import longterm_requests as requests
 from neverforget.actors.checks import Checked
+from neverforget.actors.chunker_pool import Member
+from neverforget.actors.deriving import Derive, stage_derive
 from neverforget.actors.embedding import Embedding
 from neverforget.actors.group_commit import Mutations
 from neverforget.actors.longterm_checks import CheckedLongTerm
+from neverforget.actors.longterm_chunking import LongTermChunking
 from neverforget.actors.longterm_indexing import Indexing
 from neverforget.actors.longterm_life import LongTermOpening
 from neverforget.actors.longterm_messages import LongTermStatusReply, Recall, Reindex
@@ -27,7 +31,7 @@ from neverforget.actors.longterm_promises import Promises
 from neverforget.actors.longterm_searching import Recalls
 from neverforget.actors.longterm_spec import LongTermSpec
 from neverforget.actors.longterm_status import index_status
-from neverforget.actors.messages import AnyReply, Settle
+from neverforget.actors.messages import AnyReply, Settle, Status
 from neverforget.actors.places import LONGTERM
 from neverforget.actors.ports import Pending
 from neverforget.actors.region_owner import RegionOwner, nothing
@@ -45,8 +49,9 @@ _NOTICE_S = 0.005
 
 
 class LongTerm(RegionOwner[LongTermRegion]):
-    """``embedding`` None: everything is found by words only. It is closed with the owner. ``lock``
-    and ``store_displaced``: as for a ``Partition``.
+    """``embedding`` None: everything is found by words only. It is closed with the owner.
+    ``chunkers`` makes a chunker; None: nothing is chunked here. ``lock`` and ``store_displaced``:
+    as for a ``Partition``.
     """
 
     def __init__(
@@ -54,6 +59,7 @@ class LongTerm(RegionOwner[LongTermRegion]):
         spec: LongTermSpec,
         embedding: Embedding | None,
         *,
+        chunkers: Callable[[], Member] | None = None,
         fs: FileSystem | None = None,
         clock: Clock | None = None,
         lock: bool = True,
@@ -67,7 +73,7 @@ class LongTerm(RegionOwner[LongTermRegion]):
             LONGTERM,
             LongTermOpening(spec, self._fs, clock, lock, self._leave),
             clock,
-            requests.STAGED,
+            requests.STAGED | {Derive: stage_derive},
             requests.BY_ITSELF,
             lock,
             store_displaced,
@@ -82,6 +88,9 @@ class LongTerm(RegionOwner[LongTermRegion]):
         )
         self._turn = threading.Lock()
         self._indexing: Indexing | None = None
+        self._chunking = LongTermChunking(
+            spec, clock, chunkers, lambda: self._wake(), self._tell_news
+        )
         self._recalls = Recalls(
             spec.fusion,
             embedding,
@@ -102,6 +111,11 @@ class LongTerm(RegionOwner[LongTermRegion]):
         super().close()
 
     def run(self, pendings: Sequence[Pending], send: Callable[[], None] = nothing) -> None:
+        if any(type(pending.request) is not Status for pending in pendings):
+            self._chunking.others_ask()
+        self._run(pendings, send)
+
+    def _run(self, pendings: Sequence[Pending], send: Callable[[], None]) -> None:
         with self._turn:
             super().run(pendings, send)
 
@@ -110,11 +124,17 @@ class LongTerm(RegionOwner[LongTermRegion]):
             with self._turn:
                 self._notice()  # first: what an idle owner writes is no news
         super().tick(send)
+        self._chunking.carry_out(lambda chunked: self._run(chunked, send))
 
     @property
     def indexing(self) -> Indexing | None:
         """What keeps the indexes of the open region."""
         return self._indexing
+
+    @property
+    def chunking(self) -> LongTermChunking:
+        """What has its long memories chunked."""
+        return self._chunking
 
     # ---- the indexes -----------------------------------------------------------------------------
 
@@ -137,12 +157,14 @@ class LongTerm(RegionOwner[LongTermRegion]):
             self._indexing.reindex(former.reindexes_to)
         self._recalls.follow(self._indexing)
         self._indexing.start()
+        self._chunking.follow(region)
 
     def _leave(self, region: LongTermRegion) -> None:
         """Nothing reads ``region`` any more when this returns. On whatever thread closes it."""
         indexing = self._indexing
         if indexing is not None and indexing.region is region:
             self._recalls.leave()
+            self._chunking.leave(region)
             indexing.close()
 
     def _tell_news(self) -> None:
@@ -154,6 +176,7 @@ class LongTerm(RegionOwner[LongTermRegion]):
             return 0.0
         dues = (
             self._notice_at,
+            self._chunking.deadline(),
             self._recalls.deadline(),
             self._promises.deadline(self._clock.monotonic()),
         )
@@ -162,6 +185,9 @@ class LongTerm(RegionOwner[LongTermRegion]):
     def _pass_time(self, now: float) -> None:
         self._news = False
         self._recalls.look()
+        if self._notice_at is not None and len(self._promises):
+            with self._turn:
+                self._notice()  # chunks are to be found as well
         self._keep_promises()
 
     def _notice(self) -> None:
@@ -169,10 +195,11 @@ class LongTerm(RegionOwner[LongTermRegion]):
         indexing = self._indexing
         if indexing is not None and indexing.region is self._life.region:  # not lost meanwhile
             indexing.notice()
+            self._chunking.notice()
 
     def _keep_promises(self) -> None:
         if self._indexing is not None:
-            self._promises.keep(self._indexing)
+            self._promises.keep(self._indexing, chunked=self._chunking.idle)
 
     def _give_up(self, error: NeverforgetError) -> None:
         self._recalls.refuse(error)
@@ -238,4 +265,5 @@ class LongTerm(RegionOwner[LongTermRegion]):
             os.getpid(),
             self._queued - 1 + waiting,
             self._clients,
+            self._chunking.status(),
         )

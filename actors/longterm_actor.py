@@ -1,4 +1,5 @@
-"""The owner of the long-term store as an actor, with the embedder pool to ask.
+"""The owner of the long-term store as an actor, with the embedder pool to ask, and with chunkers
+that it starts by itself.
 
 What searches is loaded in the actor's process only: the host, which makes the actor, needs none of
 it.
@@ -7,9 +8,10 @@ it.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from neverforget.actors.actor_shell import ActorShell, Owner
+from neverforget.actors.chunker_pool import Member
 from neverforget.actors.longterm_spec import LongTermSpec
 
 # Of every library that starts threads of its own. The owner's searches and its indexer are threads
@@ -19,16 +21,19 @@ _NATIVE = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_
 
 
 class LongTermActor(ActorShell):
-    """``embedders``: the sockets of the pool's members."""
+    """``embedders``: the sockets of the pool's members. ``chunkers`` starts a chunker."""
 
-    def __init__(self, spec: LongTermSpec, embedders: Sequence[str]) -> None:
-        super().__init__(spec, f"longterm-{spec.shard}", lambda: _made(spec, embedders))
+    def __init__(
+        self, spec: LongTermSpec, embedders: Sequence[str], chunkers: Callable[[], Member]
+    ) -> None:
+        super().__init__(spec, f"longterm-{spec.shard}", lambda: _made(spec, embedders, chunkers))
 
 
-def _made(spec: LongTermSpec, embedders: Sequence[str]) -> Owner:
+def _made(spec: LongTermSpec, embedders: Sequence[str], chunkers: Callable[[], Member]) -> Owner:
     # Read when these libraries are loaded, which is below.
     os.environ.update(dict.fromkeys(_NATIVE, _NATIVE_THREADS))
     from neverforget.actors.embedding_client import PoolEmbedding
     from neverforget.actors.longterm import LongTerm
 
-    return LongTerm(spec, PoolEmbedding(embedders, spec.store_id) if embedders else None)
+    embedding = PoolEmbedding(embedders, spec.store_id) if embedders else None
+    return LongTerm(spec, embedding, chunkers=chunkers)

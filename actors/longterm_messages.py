@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from neverforget.actors.longterm_replies import (
+    ChunkingStatus,
     DeletionReportReply,
     EmbeddedReply,
     EmbedderReply,
@@ -40,7 +41,8 @@ from neverforget.storage.longterm_results import (
 )
 
 __all__ = [  # that others take from here
-    "DeletionReportReply", "EmbeddedReply", "EmbedderReply", "EndReply", "ForgottenReply",
+    "ChunkingStatus", "DeletionReportReply", "EmbeddedReply", "EmbedderReply", "EndReply",
+    "ForgottenReply",
     "FoundChunk", "FoundMemory", "IndexStatus", "LongTermAuditReply", "LongTermReply",
     "LongTermStatusReply", "MemoriesErasedReply", "MemoriesReply", "MemoryPageReply",
     "RecallReply", "ReindexReply", "RelationsReply",

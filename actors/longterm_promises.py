@@ -1,5 +1,5 @@
 """Answers that wait for the indexes: of erasures, until no derived file holds what was erased; of
-``Settle``, until everything is searchable. The owner's loop calls it.
+``Settle``, until everything is chunked and searchable. The owner's loop calls it.
 """
 
 from __future__ import annotations
@@ -41,11 +41,13 @@ class Promises:
     def when_settled(self, pending: Pending) -> None:
         self._settling.append(pending)
 
-    def keep(self, indexing: Indexing) -> None:
-        """Answer those whose promise is kept, or cannot be for now."""
+    def keep(self, indexing: Indexing, *, chunked: bool) -> None:
+        """Answer those whose promise is kept, or cannot be for now. ``chunked``: nothing waits for
+        that.
+        """
         self._erased = [one for one in self._erased if not _answered(one, indexing)]
         settling = [pending for pending in self._settling if pending.alive]
-        if settling and indexing.idle:
+        if settling and chunked and indexing.idle:
             for pending in settling:
                 pending.reply(DoneReply(pending.request.id))
             settling = []

@@ -126,8 +126,23 @@ class IndexStatus(msgspec.Struct, array_like=True):
     derived_bytes: int
 
 
+class ChunkingStatus(msgspec.Struct, array_like=True):
+    """Long memories that are to be cut into chunks. ``running``: a chunker has them, or the owner
+    is about to store their chunks; ``failed``: that cannot be cut. ``chunkers``: how many there
+    are now. ``summaries_failed``: cut without a summary, since the owner began. ``error``: the
+    last thing that went wrong.
+    """
+
+    waiting: int
+    running: int
+    failed: int
+    chunkers: int
+    summaries_failed: int
+    error: str | None
+
+
 class LongTermStatusReply(Reply, tag=139):
-    """``state`` as in Welcome; ``region``, ``index``: None while it is not open."""
+    """``state`` as in Welcome; ``region``, ``index``, ``chunking``: None while it is not open."""
 
     region: LongTermStatus | None
     index: IndexStatus | None
@@ -136,6 +151,7 @@ class LongTermStatusReply(Reply, tag=139):
     pid: int
     queue: int
     clients: int
+    chunking: ChunkingStatus | None = None
 
 
 class ReindexReply(Reply, tag=140):

@@ -7,8 +7,13 @@ from neverforget.actors.owner_spec import OwnerSpec
 
 
 class LongTermSpec(OwnerSpec, frozen=True, kw_only=True):
-    """``directory``: that of the long-term region. ``embedder``: the name of the store's."""
+    """``directory``: that of the long-term region. ``embedder``, ``summarizer``: the names of the
+    store's. ``chunker_processes``: how many chunkers there may be.
+    """
 
     shard: int = 0
     embedder: str = "none"
     fusion: FusionConfig = FusionConfig()
+    chunk_over_characters: int = 2_000
+    chunker_processes: int = 2
+    summarizer: str = "none"

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import ray
 from ray import cloudpickle
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from neverforget.actors.actor_options import EMBEDDER, LONGTERM, NAMESPACE, PARTITION
+from neverforget.actors.actor_options import CHUNKER, EMBEDDER, LONGTERM, NAMESPACE, PARTITION
+from neverforget.actors.chunker_actor import ChunkerActor
+from neverforget.actors.chunker_spec import ChunkerSpec
 from neverforget.actors.embedder_actor import EmbedderActor, Make
 from neverforget.actors.embedder_spec import EmbedderSpec
-from neverforget.actors.handles import OwnerHandle
+from neverforget.actors.handles import OwnerHandle, RemoteChunker
 from neverforget.actors.longterm_actor import LongTermActor
 from neverforget.actors.longterm_spec import LongTermSpec
 from neverforget.actors.owner_spec import PartitionSpec
 from neverforget.actors.partition_actor import PartitionActor
+from neverforget.storage.directory_lock import this_process
 from neverforget.storage.errors import Unavailable
 
 # Ray frees the name of an actor that was told to end a moment later.
@@ -45,9 +49,21 @@ def spawn_partition(spec: PartitionSpec, node: Node) -> OwnerHandle:
     return _spawn(PartitionActor, PARTITION, spec.name, node, spec)
 
 
-def spawn_longterm(spec: LongTermSpec, embedders: Sequence[str], node: Node) -> OwnerHandle:
-    """The same for the long-term store; ``embedders``: the sockets of the pool."""
-    return _spawn(LongTermActor, LONGTERM, spec.name, node, spec, tuple(embedders))
+def spawn_longterm(
+    spec: LongTermSpec, embedders: Sequence[str], chunker: ChunkerSpec, node: Node
+) -> OwnerHandle:
+    """The same for the long-term store; ``embedders``: the sockets of the pool. It starts chunkers
+    by itself, as it needs them.
+    """
+    spawn = partial(spawn_chunker, chunker, node)
+    return _spawn(LongTermActor, LONGTERM, spec.name, node, spec, tuple(embedders), spawn)
+
+
+def spawn_chunker(spec: ChunkerSpec, node: Node) -> RemoteChunker:
+    """A member of the chunker pool. It ends with this process, and has no name: nobody else asks
+    it."""
+    remote_class = made_remote(ChunkerActor, **CHUNKER, **_where(node))
+    return RemoteChunker(remote_class.remote(spec, this_process()))
 
 
 def spawn_embedder(
@@ -57,10 +73,10 @@ def spawn_embedder(
     return _spawn(EmbedderActor, EMBEDDER, spec.name, node, spec, make, dict(objects))
 
 
-def pickled(embedder: Any) -> bytes:
+def pickled(given: Any) -> bytes:
     """As Ray would: a class that stands in a script or notebook travels with it."""
     pickle: Any = cloudpickle
-    dumped: bytes = pickle.dumps(embedder)
+    dumped: bytes = pickle.dumps(given)
     return dumped
 
 
@@ -71,12 +87,8 @@ def _spawn(
         **fixed,
         "name": name,
         "namespace": NAMESPACE,
-        # Hard: the log is on this node's disk, and sockets do not reach further. Another node would
-        # find an empty directory.
-        "scheduling_strategy": NodeAffinitySchedulingStrategy(node.id, soft=False),
+        **_where(node),
     }
-    if node.environment:
-        options["runtime_env"] = {"env_vars": node.environment}
     remote_class = made_remote(cls, **options)
     give_up_at = time.monotonic() + _NAME_FREE_S
     while True:
@@ -88,3 +100,14 @@ def _spawn(
                     f"an actor {name} of another host does not end: {error}", outcome="not_applied"
                 ) from error
             time.sleep(0.05)
+
+
+def _where(node: Node) -> dict[str, Any]:
+    options: dict[str, Any] = {
+        # Hard: the log is on this node's disk, and sockets do not reach further. Another node would
+        # find an empty directory.
+        "scheduling_strategy": NodeAffinitySchedulingStrategy(node.id, soft=False),
+    }
+    if node.environment:
+        options["runtime_env"] = {"env_vars": node.environment}
+    return options

@@ -19,5 +19,7 @@ class Summarizer(Protocol):
         ...
 
     def summarize(self, text: str, /) -> str:
-        """Plain text, not empty and not longer than ``text``. May raise anything."""
+        """Plain text, not longer than ``text``; "" where there is nothing to say: then there is no
+        summary. May raise anything.
+        """
         ...

@@ -25,6 +25,7 @@ from ray.exceptions import GetTimeoutError, RayActorError
 from ray.util.client import ray as ray_client
 
 from neverforget.actors.actor_options import NAMESPACE
+from neverforget.actors.chunker_spec import ChunkerSpec
 from neverforget.actors.embedder_spec import EmbedderSpec
 from neverforget.actors.handles import OwnerHandle, end_all, stop_all
 from neverforget.actors.longterm_spec import LongTermSpec
@@ -96,8 +97,17 @@ class Cluster:
     def spawn(self, spec: PartitionSpec) -> OwnerHandle:
         return spawn_partition(spec, self._node)
 
-    def spawn_longterm(self, spec: LongTermSpec, embedder_sockets: Sequence[str]) -> OwnerHandle:
-        return spawn_longterm(spec, embedder_sockets, self._node)
+    def spawn_longterm(
+        self,
+        spec: LongTermSpec,
+        embedder_sockets: Sequence[str],
+        chunker: ChunkerSpec,
+        summarizer: Any,
+    ) -> OwnerHandle:
+        """``summarizer``: an object that this process was given, or None."""
+        if summarizer is not None:
+            chunker = chunker._replace(pickled=pickled(summarizer))
+        return spawn_longterm(spec, embedder_sockets, chunker, self._node)
 
     def spawn_embedder(self, spec: EmbedderSpec, objects: Mapping[str, Any]) -> OwnerHandle:
         """``objects``: embedders that this process was given, by the names of their settings."""

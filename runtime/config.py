@@ -16,13 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from neverforget.runtime import embedders
+from neverforget.runtime import embedders, summarizers
 from neverforget.runtime.embedder_names import MINILM
 from neverforget.runtime.setting_checks import (
     SYNC_LEVELS,
     SyncLevel,
     check_embedder,
     check_seconds,
+    check_summarizer,
     check_sync,
     check_weight,
     check_zone,
@@ -34,6 +35,7 @@ from neverforget.storage.errors import EmbedderMismatch, InvalidArgument
 
 if TYPE_CHECKING:
     from neverforget.actors.embedder_contract import Embedder
+    from neverforget.actors.summarizer_contract import Summarizer
 
 __all__ = ["SYNC_LEVELS", "SyncLevel", "check_seconds", "not_yet"]  # of the checks
 
@@ -64,6 +66,13 @@ class Config:
         requests_queued_max: requests that may wait at one owner before it answers ``Overloaded``.
         sync_interval_ms: longest time that turns appended with ``sync="process"`` stay unsynced.
         embedder_processes: how many processes embed. Each one holds the model. 1 to 32.
+        chunk_over_characters: a memory with a longer text is cut into chunks in the background, by
+            which it is found. The memory stays as it is.
+        chunker_processes: how many processes cut at most; there are none while nothing is to be
+            cut. 1 to 32. An inline store cuts in one thread.
+        summarizer: what adds a summary to the chunks: "none", "extractive" (sentences of the text),
+            "openai:MODEL@https://host/v1", or an object with summarizer_id and summarize(text). An
+            object lives with the process that hosts the store, as an embedder does.
         timezone: that in which "yesterday" and other time frames are meant, as "Europe/Berlin".
         recall_text, recall_context, recall_vector: what words, the words around, and meaning count
             for in a hybrid recall; measured on conversations. recall_speaker: what is added where
@@ -86,6 +95,9 @@ class Config:
     requests_queued_max: int = 4096
     sync_interval_ms: int = 1000
     embedder_processes: int = 1
+    chunk_over_characters: int = 2_000
+    chunker_processes: int = 2
+    summarizer: str | Summarizer = "none"
     timezone: str = "UTC"
     recall_text: float = 0.2
     recall_context: float = 0.2
@@ -130,6 +142,16 @@ class Config:
         return {} if isinstance(embedder, str) else {_name(embedder): embedder}
 
     @property
+    def summarizer_name(self) -> str:
+        """What a store keeps of ``summarizer``."""
+        return summarizers.stored_name(self.summarizer)
+
+    @property
+    def summarizer_object(self) -> Summarizer | None:
+        """The summarizer, where it is an object."""
+        return None if isinstance(self.summarizer, str) else self.summarizer
+
+    @property
     def named(self) -> dict[str, Any]:
         """The settings that were given by argument, with their values."""
         return {n: getattr(self, n) for n, source in self.sources.items() if source == "argument"}
@@ -141,7 +163,7 @@ class Config:
         return Config(**{**held, **values}).with_sources(sources)
 
     def as_dict(self) -> dict[str, Any]:
-        """Every setting and its value, in the order of the class; an embedder by its name."""
+        """Every setting and its value, in the order of the class; objects by their names."""
         return {name: _plain(getattr(self, name), name) for name in SETTINGS}
 
 
@@ -158,6 +180,9 @@ class Settings(TypedDict, total=False):
     requests_queued_max: int
     sync_interval_ms: int
     embedder_processes: int
+    chunk_over_characters: int
+    chunker_processes: int
+    summarizer: str | Summarizer
     timezone: str
     recall_text: float
     recall_context: float
@@ -180,6 +205,9 @@ CHECKS: dict[str, Callable[[str, object], None]] = {
     "requests_queued_max": whole(1, 1 << 20),
     "sync_interval_ms": whole(1, 60_000),
     "embedder_processes": whole(1, 32),
+    "chunk_over_characters": whole(200, 100_000_000),
+    "chunker_processes": whole(1, 32),
+    "summarizer": check_summarizer,
     "timezone": check_zone,
     "recall_text": check_weight,
     "recall_context": check_weight,
@@ -260,6 +288,8 @@ def _name(embedder: str | Embedder) -> str:
 
 
 def _plain(value: Any, name: str) -> Any:
+    if name == "summarizer":
+        return summarizers.stored_name(value)
     return _name(value) if name == "embedder" else value
 
 

@@ -84,8 +84,13 @@ class Host:
         self._partitions = [self._owner(n) for n in range(store.config.partitions)]
         owners = list(self._partitions)
         self._watchdog = Watchdog(owners, cluster, self._on_end, health, self._lost_store)
+        config = store.config
         self._late = LateOwners(
-            self._specs, cluster, dict(store.config.embedder_objects), owners.append
+            self._specs,
+            cluster,
+            dict(config.embedder_objects),
+            config.summarizer_object,
+            owners.append,
         )
         self._service = HostService(
             store.store_id,

@@ -129,6 +129,7 @@ class _Engine:
     def longterm(self) -> LongTerm:
         with self.longterm_lock:
             if self._longterm is None:
+                from neverforget.actors.chunker_local import local_chunkers
                 from neverforget.actors.embedding import LocalEmbedding
                 from neverforget.actors.longterm import LongTerm
 
@@ -138,6 +139,9 @@ class _Engine:
                 self._longterm = LongTerm(
                     self._specs.longterm(),
                     self._embedding,
+                    chunkers=local_chunkers(
+                        self._specs.chunker(), self.store.config.summarizer_object
+                    ),
                     fs=fs,
                     clock=clock,
                     store_displaced=self._find_displaced,

@@ -28,8 +28,8 @@ log = logging.getLogger(__name__)
 
 
 class LateOwners:
-    """``objects``: embedders by the name of their setting. ``watch`` is given every owner that was
-    started.
+    """``objects``: embedders by the name of their setting. ``summarizer``: where that is an object.
+    ``watch`` is given every owner that was started.
     """
 
     def __init__(
@@ -37,11 +37,13 @@ class LateOwners:
         specs: OwnerSpecs,
         cluster: Cluster,
         objects: dict[str, Any],
+        summarizer: Any,
         watch: Callable[[Owner], None],
     ) -> None:
         self._specs = specs
         self._cluster = cluster
         self._objects = objects
+        self._summarizer = summarizer
         self._watch = watch
         self._embedders: list[Owner] = []  # those that were needed so far
         self._bells = Doorbells()
@@ -77,8 +79,11 @@ class LateOwners:
 
     def _start_longterm(self) -> None:
         spec, sockets = self._specs.longterm(), self._specs.embedder_sockets()
+        chunker, summarizer = self._specs.chunker(), self._summarizer
         with self._starting:
-            self._start(spec, lambda: self._cluster.spawn_longterm(spec, sockets))
+            self._start(
+                spec, lambda: self._cluster.spawn_longterm(spec, sockets, chunker, summarizer)
+            )
 
     def _start_embedder(self, number: int) -> None:
         spec = self._specs.embedder(number)

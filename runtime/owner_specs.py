@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from neverforget.actors.actor_options import owner_name
+from neverforget.actors.chunker_spec import ChunkerSpec, most_of
 from neverforget.actors.embedder_spec import EmbedderSpec
 from neverforget.actors.fusion import FusionConfig
 from neverforget.actors.longterm_spec import LongTermSpec
 from neverforget.actors.owner_spec import PartitionSpec
+from neverforget.runtime import summarizers
 from neverforget.runtime.config import Config
 from neverforget.runtime.embedder_names import NONE
 from neverforget.runtime.endpoint import place_digest
@@ -50,9 +52,19 @@ class OwnerSpecs:
             directory=str(self._store.longterm),
             embedder=config.embedder_name,
             fusion=fusion(config),
+            chunk_over_characters=config.chunk_over_characters,
+            chunker_processes=1 if self._folder is None else config.chunker_processes,
+            summarizer=config.summarizer_name,
             **self._of("lt0"),
             **self._common,
         )
+
+    def chunker(self) -> ChunkerSpec:
+        """Of each in the pool. A summarizer that is an object is for the caller to bring there."""
+        config = self._store.config
+        name = config.summarizer_name
+        make = None if name == summarizers.NONE else summarizers.made
+        return ChunkerSpec(most_of(config.chunk_over_characters), name, make=make)
 
     def embedder(self, number: int) -> EmbedderSpec:
         return EmbedderSpec(directory="", member=number, **self._of(f"e{number}"), **self._common)

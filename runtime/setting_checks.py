@@ -7,7 +7,7 @@ import zoneinfo
 from collections.abc import Callable
 from typing import Literal
 
-from neverforget.runtime import embedders
+from neverforget.runtime import embedders, summarizers
 from neverforget.storage.errors import InvalidArgument
 
 SyncLevel = Literal["disk", "process"]
@@ -88,3 +88,8 @@ def check_embedder(name: str, value: object) -> None:
             return
         raise InvalidArgument(f"{name}={value!r} names no object")
     embedders.check(value)
+
+
+def check_summarizer(name: str, value: object) -> None:
+    """A name, an object with the protocol, or what a store keeps of such an object."""
+    summarizers.check(value)

@@ -13,7 +13,7 @@ class Finding(Struct, frozen=True):
     """One thing that verification or recovery found.
 
     kind: corrupt_body, corrupt_header, torn_tail, bad_side_file, missing_segment, index_mismatch,
-        unfinished_erasure, quarantined (the partition cannot be opened), …
+        unfinished_erasure, orphan_chunk, quarantined (the partition cannot be opened), …
     severity: "error" (bytes are lost) or "repaired" (nothing acknowledged is).
     partition: whose it is; None: the long-term owner's.
     """
@@ -86,6 +86,11 @@ class LongTermInfo(Struct, frozen=True):
     vectors: how many are indexed; ``waiting``: memories without vectors yet; ``failed``: that
         cannot be embedded, and are found by their words only.
     lag: changed memories whose words are not indexed yet.
+    chunks_waiting: memories that are to be cut into chunks; ``chunks_running``: that are being cut;
+        ``chunks_failed``: that cannot be, and are tried again when the store is opened.
+    chunkers: processes that cut, none while there is nothing to do.
+    summaries_failed: memories that have chunks and no summary, since this owner began.
+    chunk_error: the last thing that went wrong with either.
     generation: number of the newest files of the indexes, made at ``published_at``; 0, None: none.
     derived_bytes: bytes of those files; they are made again from the log when they are lost.
     """
@@ -110,6 +115,12 @@ class LongTermInfo(Struct, frozen=True):
     waiting: int
     failed: int
     lag: int
+    chunks_waiting: int
+    chunks_running: int
+    chunks_failed: int
+    chunkers: int
+    summaries_failed: int
+    chunk_error: str | None
     generation: int
     published_at: datetime | None
     log_bytes: int

@@ -67,6 +67,7 @@ def store_toml(config: Config) -> bytes:
     """The ``store.toml`` of a new store: every fixed setting, and the host's that were named. A
     client setting belongs to the handle that named it and is not passed on to others.
     """
+    values = config.as_dict()
     lines = [
         "# Settings of this neverforget store.",
         "# [fixed] describes the bytes on disk: do not edit.",
@@ -79,7 +80,7 @@ def store_toml(config: Config) -> bytes:
                 continue  # reindex changes it: it stands in a file with what it has made
             chosen = names is FIXED or (names is HOST and config.sources[name] != "default")
             if name in names and chosen:
-                lines.append(f"{name} = {_toml(getattr(config, name))}")
+                lines.append(f"{name} = {_toml(values[name])}")
     return ("\n".join(lines) + "\n").encode()
 
 

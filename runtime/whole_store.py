@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from neverforget.actors.longterm_messages import (
+    ChunkingStatus,
     IndexStatus,
     LongTermStatusReply,
     Reindex,
@@ -122,6 +123,7 @@ def _longterm_status(embedder: str) -> Operation[LongTermInfo]:
 def _longterm(reply: LongTermStatusReply, embedder: str) -> LongTermInfo:
     region = reply.region or _NO_REGION
     index = reply.index or _NO_INDEX
+    chunking = reply.chunking or _NO_CHUNKING
     return LongTermInfo(
         state=reply.state,
         reason=reply.reason,
@@ -143,6 +145,12 @@ def _longterm(reply: LongTermStatusReply, embedder: str) -> LongTermInfo:
         waiting=index.waiting,
         failed=index.failed,
         lag=index.lag,
+        chunks_waiting=chunking.waiting,
+        chunks_running=chunking.running,
+        chunks_failed=chunking.failed,
+        chunkers=chunking.chunkers,
+        summaries_failed=chunking.summaries_failed,
+        chunk_error=chunking.error,
         generation=index.generation,
         published_at=from_us(index.published_us) if index.published_us else None,
         log_bytes=region.log_bytes,
@@ -157,9 +165,10 @@ def _longterm(reply: LongTermStatusReply, embedder: str) -> LongTermInfo:
     )
 
 
-# What stands for either while it is not open: figures of nothing.
+# What stands for each while it is not open: figures of nothing.
 _NO_REGION = LongTermStatus(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, [])
 _NO_INDEX = IndexStatus("", "opening", None, None, 0, 0, 0, 0, 0, 0, 0, 0)
+_NO_CHUNKING = ChunkingStatus(0, 0, 0, 0, 0, None)
 
 
 def verify(context: Context) -> Operation[VerifyReport]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from neverforget.actors import longterm_messages as m
+from neverforget.actors.chunker_pool import Member
 from neverforget.actors.embedder_checked import CheckedEmbedder
 from neverforget.actors.embedding import LocalEmbedding
 from neverforget.actors.longterm import LongTerm
@@ -130,6 +131,7 @@ class OwnedLongTerm:
         indexing = self.owner.indexing
         if indexing is not None:
             indexing.look()
+        self.owner.chunking.look()
         self.tick()
 
     # ---- asking ----------------------------------------------------------------------------------
@@ -227,15 +229,20 @@ def own(
     opened: bool = True,
     deadline_s: float = 60.0,
     clock: ManualClock | None = None,
+    chunkers: Callable[[], Member] | None = None,
     **changes: Any,
 ) -> OwnedLongTerm:
-    """``embedder``: an object; None: one that hashes words; "none": there is none."""
+    """``embedder``: an object; None: one that hashes words; "none": there is none. ``chunkers``:
+    None: nothing is chunked.
+    """
     clock = clock or ManualClock()
     if embedder == "none":
         embedding, changes = None, changes | {"embedder": "none"}
     else:
         embedding = embedding_of(embedder or HashEmbedder(32), deadline_s=deadline_s)
-    owner = LongTerm(spec(directory, **changes), embedding, fs=fs, clock=clock, lock=False)
+    owner = LongTerm(
+        spec(directory, **changes), embedding, chunkers=chunkers, fs=fs, clock=clock, lock=False
+    )
     owned = OwnedLongTerm(owner, clock)
     if opened:
         owner.open()

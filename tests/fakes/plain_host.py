@@ -15,6 +15,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from neverforget.actors.chunker_local import local_chunkers
 from neverforget.actors.embedding import LocalEmbedding
 from neverforget.actors.longterm import LongTerm
 from neverforget.actors.messages import OwnerView
@@ -98,7 +99,8 @@ class PlainHost:
         objects = self.store.config.embedder_objects
         lent = {name: embedders.made(embedder) for name, embedder in objects.items()}
         embedding = LocalEmbedding(embedders.made, {n: e for n, e in lent.items() if e is not None})
-        longterm = LongTerm(spec, embedding, fs=self._fs)
+        chunkers = local_chunkers(self._specs.chunker(), self.store.config.summarizer_object)
+        longterm = LongTerm(spec, embedding, chunkers=chunkers, fs=self._fs)
         server = SocketServer(Path(spec.socket), longterm, store_id=self.store.store_id)
         longterm.start()
         server.start("plain-lt0")

@@ -1,0 +1,95 @@
+"""Cuts long texts where they let themselves be cut, and has them summarised. Owns nothing.
+
+Plain: the same in an actor of the pool and in a thread of an inline store. What is wrong with one
+document is said of that one, and the others go on. Neither reason holds anything of the text.
+"""
+
+from __future__ import annotations
+
+import logging
+import pickle
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from neverforget.actors.bounded_calls import BoundedCalls
+from neverforget.actors.chunker_spec import Chunked, ChunkerSpec, Cut, Document
+from neverforget.actors.splitter import split
+from neverforget.actors.summarizer_contract import Summarizer
+from neverforget.storage.errors import NeverforgetError, Unavailable
+
+log = logging.getLogger(__name__)
+SUMMARY_S: Final = 60.0  # for one call
+_LATER = "the text was cut into chunks without a summary"
+
+
+class Chunker:
+    """``splitter``: as ``splitter.split``."""
+
+    def __init__(
+        self,
+        spec: ChunkerSpec,
+        *,
+        splitter: Callable[..., Sequence[Any]] = split,
+        summary_s: float = SUMMARY_S,
+    ) -> None:
+        self._spec = spec
+        self._split = splitter
+        self._summarizer: Summarizer | None = None  # made when it is first needed
+        self._bounded = BoundedCalls(
+            f"the summarizer {spec.summarizer}", summary_s, _LATER, one_at_a_time=True
+        )
+
+    def chunk(self, documents: Sequence[Document]) -> list[Chunked]:
+        """In the order asked."""
+        return [self._chunk(one) for one in documents]
+
+    def _chunk(self, one: Document) -> Chunked:
+        try:
+            found = self._split(one.text, target=self._spec.target, most=self._spec.most)
+            pieces = [Cut(*piece) for piece in found]
+        except Exception as error:
+            log.exception("a text of %d characters cannot be cut", len(one.text))
+            return Chunked([], error=f"the text cannot be cut: {type(error).__name__}")
+        if self._spec.make is None or not one.summarize:
+            return Chunked(pieces)
+        try:
+            return Chunked(pieces, summary=self._summary(one.text))
+        except NeverforgetError as error:
+            return Chunked(pieces, summary_error=error.message)
+        except Exception as error:
+            log.exception("a text of %d characters cannot be summarised", len(one.text))
+            said = f"the summarizer {self._spec.summarizer} failed: {type(error).__name__}"
+            return Chunked(pieces, summary_error=said)
+
+    def _summary(self, text: str) -> str | None:
+        """None: there is to be none. Raises whatever the summarizer raises."""
+        summarizer = self._summarizer = self._summarizer or self._made()
+        if summarizer is None:
+            return None
+        said = self._bounded(lambda: summarizer.summarize(text))
+        if not isinstance(said, str):
+            raise self._useless(f"gave {type(said).__name__} instead of text")
+        if len(said) > len(text):
+            raise self._useless("said more than the text does")
+        return said if said.strip() else None
+
+    def _made(self) -> Summarizer | None:
+        spec = self._spec
+        assert spec.make is not None
+        if spec.pickled is None:
+            made: Summarizer | None = spec.make(spec.summarizer)
+            return made
+        try:
+            summarizer = pickle.loads(spec.pickled)
+        except Exception as error:
+            raise Unavailable(
+                f"the summarizer {spec.summarizer} cannot be loaded in its own process "
+                f"({type(error).__name__}: {error}); define its class in a module that can be "
+                "imported there",
+                outcome="not_applied",
+            ) from error
+        made = spec.make(summarizer)
+        return made
+
+    def _useless(self, why: str) -> Unavailable:
+        return Unavailable(f"the summarizer {self._spec.summarizer} {why}", outcome="not_applied")
