@@ -25,6 +25,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 SETTLE_S = 10.0  # what a process or thread that was told to end may take
+MEMORY_BYTES_MIN = 1 << 30  # what must be free in memory for tests to keep their files there
 SEED: pytest.StashKey[int] = pytest.StashKey()
 
 # Ray workers start in the driver's directory, where `import storage` finds a second copy of it.
@@ -110,6 +111,18 @@ def hash_of(text: str) -> int:
     for byte in text.encode():
         value = (value * 131 + byte) & 0xFFFFFFFF
     return value
+
+
+@pytest.fixture
+def memory_path() -> Iterator[Path]:
+    """A folder in memory where there is room, else on the disk; its name is short. For tests that
+    make many stores, and of which none is about a disk: nobody waits for its syncs.
+    """
+    shared = Path("/dev/shm")
+    room = shared.is_dir() and shutil.disk_usage(shared).free > MEMORY_BYTES_MIN
+    path = Path(tempfile.mkdtemp(prefix="nf-", dir=shared if room else None))
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
 
 
 @pytest.fixture

@@ -22,6 +22,21 @@ Opener = Callable[..., nf.Store]
 
 
 @pytest.fixture
+def tmp_path(memory_path: Path) -> Path:
+    """What the client makes of a disk's answers is tested here, not the disk."""
+    path = memory_path / "tmp"
+    path.mkdir()
+    return path
+
+
+@pytest.fixture
+def short_path(memory_path: Path) -> Path:
+    path = memory_path / "short"
+    path.mkdir()
+    return path
+
+
+@pytest.fixture
 def host(short_path: Path) -> Iterator[PlainHost]:
     """A host of an empty store, in this process; its path is ``host.store.path``."""
     running = PlainHost(short_path / "store", Config(**SMALL))
