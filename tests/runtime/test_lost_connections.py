@@ -345,6 +345,8 @@ def test_an_owner_that_closes_in_mid_request_is_asked_again(rude: RudeOwner, ask
 def test_after_the_deadline_the_outcome_of_a_mutation_is_unknown(
     rude: RudeOwner, ask: Asker, way: str
 ) -> None:
+    rude.replies = [SESSION]
+    ask(info_request())  # greeted: that takes a busy machine longer than the deadline below
     if way == "is silent":
         rude.silent.set()
     elif way == "unavailable":
@@ -413,6 +415,8 @@ def test_other_errors_are_raised_at_once(
 def test_an_owner_that_stays_so_is_named_after_the_deadline(
     rude: RudeOwner, ask: Asker, code: str, error: type[Exception]
 ) -> None:
+    rude.replies = [SESSION]
+    ask(info_request())  # greeted
     rude.replies = [Failure(0, code, "still", {}) for _ in range(10_000)]
     with pytest.raises(error, match="still"):
         ask(append_request(RequestIds()), SOON)
