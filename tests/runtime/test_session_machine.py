@@ -62,7 +62,9 @@ def seen(turns: Any) -> list[tuple[int, Any, str]]:
 class Sessions(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.path = Path(tempfile.mkdtemp(prefix="nf-machine-"))
+        shared = Path("/dev/shm")  # in memory where that can be: it opens hundreds of stores
+        folder = shared if shared.is_dir() else None
+        self.path = Path(tempfile.mkdtemp(prefix="nf-machine-", dir=folder))
         self.model: dict[str, ModelSession] = {}
         self.next = 0
         self.open()
