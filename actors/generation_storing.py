@@ -65,6 +65,7 @@ class Storing:
         self._pause_s = PAUSE_S_MIN
         self._not_before = 0.0
         self._wanted = self._with_vectors = False
+        self._ending = False
         self._vectors_wait = False  # they are stored, and no generation names them yet
 
     @property
@@ -110,6 +111,7 @@ class Storing:
         """Give up what is under way. ``orderly``: store once more, where that is quick. False: the
         disk hangs, and nothing that it uses may be closed.
         """
+        self._ending = True
         if self._running is not None:
             self._running.superseded = lambda: True
         if not (self._thread.close(_END_S) and self._vectors_thread.close(_END_S)):
@@ -124,6 +126,10 @@ class Storing:
         except Exception as error:
             said(error, self._stored.directory)
         return True
+
+    def _go_on(self) -> None:
+        if self._ending:
+            raise Unavailable("the owner ends", outcome="not_applied")
 
     # ---- inside ----------------------------------------------------------------------------------
 
@@ -212,6 +218,7 @@ class Storing:
 
     def _begin_folding(self) -> None:
         turn = self._stored.begin_folding(store=self._vectors_to_store())
+        turn.go_on = self._go_on
         self._folding, self._folded = turn, None
         if not self._vectors_thread.submit(lambda: self._fold(turn)):
             self._folded = Unavailable("the owner ends", outcome="not_applied")
@@ -231,7 +238,8 @@ class Storing:
         self._folding = self._folded = None
         if isinstance(folded, Exception):
             self._stored.abandon_folding(turn)
-            self._failed(folded)
+            if not self._ending:
+                self._failed(folded)
             return True
         self._stored.finish_folding(turn)
         if turn.part is not None:
@@ -247,7 +255,9 @@ class Storing:
             if index.lag > QUICK_CHANGES:
                 return
         if self._region.poisoned is None and self._region.durable >= index.upto:
-            self._stored.publish()
+            trains = index.vectors is not None and index.vectors.fold_trains()
+            if not (trains and index.erased):  # the next owner sees to that when it opens them
+                self._stored.publish(vectors=not trains)
 
     def _failed(self, error: Exception) -> None:
         """It is tried again after a pause. A mistake of ours is raised."""

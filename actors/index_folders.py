@@ -34,7 +34,8 @@ class OnDisk(NamedTuple):
 
 class IndexFolders:
     """Of one open region. ``owner_waits``: while it is held, the owner changes nothing. ``prepare``
-    makes of memories what is embedded of them. ``wake``: the indexer has something to do.
+    makes of memories what is embedded of them. ``wake``: the indexer has something to do. ``go_on``
+    raises when the owner ends.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class IndexFolders:
         owner_waits: Callable[[], AbstractContextManager[None]],
         prepare: Callable[[list[Waiting]], list[str]],
         wake: Callable[[], None],
+        go_on: Callable[[], None],
     ) -> None:
         self.directory = Path(spec.directory)
         self._spec = spec
@@ -57,11 +59,23 @@ class IndexFolders:
         self._owner_waits = owner_waits
         self._prepare = prepare
         self._wake = wake
+        self._go_on = go_on
 
-    def open(self, held: EmbedderFile, embedder: StoreEmbedder) -> OpenIndexes:
+    def open(
+        self,
+        held: EmbedderFile,
+        embedder: StoreEmbedder,
+        go_on: Callable[[], None] = lambda: None,
+    ) -> OpenIndexes:
         """As of this moment; the owner goes on meanwhile. What it writes must be noticed before the
-        first view. Any thread. Raises as ``Generations.open``.
+        first view. Any thread. Raises as ``Generations.open``. ``go_on`` may end it by raising,
+        as the owner's end does.
         """
+
+        def both() -> None:
+            self._go_on()
+            go_on()
+
         with self._owner_waits():
             moment = Moment.of(self._region.state)
         stored = Generations.open(
@@ -73,6 +87,7 @@ class IndexFolders:
             expects_vectors=embedder.is_used,
             moment=moment,
             role=self._spec.role,
+            go_on=both,
         )
         storing = Storing(
             stored, self._region, self._clock.monotonic, self._owner_waits, self._wake

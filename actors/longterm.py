@@ -153,8 +153,8 @@ class LongTerm(RegionOwner[LongTermRegion]):
             self._turn,
             self._tell_news,
         )
-        if former is not None and former.reindexes_to is not None:
-            self._indexing.reindex(former.reindexes_to)
+        if former is not None and former.change.to is not None:
+            self._indexing.change.ask(former.change.to)
         self._recalls.follow(self._indexing)
         self._indexing.start()
         self._chunking.follow(region)
@@ -248,8 +248,8 @@ class LongTerm(RegionOwner[LongTermRegion]):
                 raise self._life.error
             if self._given is None and request.embedder != NONE:
                 raise InvalidArgument("this owner was made without any embedders")
-            indexing.reindex(request.embedder)
-        return indexing.reindex_reply(request.id)
+            indexing.change.ask(request.embedder)
+        return indexing.change.reply(request.id, request.embedder)
 
     def _status(self, pending: Pending) -> LongTermStatusReply:
         if self._notice_at is not None:

@@ -15,25 +15,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from neverforget.actors.embedder_change import EmbedderChange
 from neverforget.actors.embedding import Embedding
 from neverforget.actors.embedding_pumps import Description
-from neverforget.actors.generation_storing import (
-    PAUSE_S_MAX,
-    PAUSE_S_MIN,
-    QUICK_BYTES,
-    said,
-)
+from neverforget.actors.generation_storing import PAUSE_S_MAX, PAUSE_S_MIN, QUICK_BYTES, said
 from neverforget.actors.index_folders import IndexFolders, OnDisk
 from neverforget.actors.known_speakers import KnownSpeakers
-from neverforget.actors.longterm_messages import ReindexReply
 from neverforget.actors.longterm_spec import LongTermSpec
 from neverforget.actors.open_indexes import OpenIndexes
 from neverforget.actors.query_preparation import prepare_text
 from neverforget.actors.reindexing import Reindexing
 from neverforget.actors.store_embedder import StoreEmbedder
 from neverforget.storage.clock import Clock
-from neverforget.storage.embedder_file import EmbedderFile, collect_folders, free_folder
-from neverforget.storage.errors import Conflict, EmbedderMismatch, NeverforgetError, Unavailable
+from neverforget.storage.embedder_file import EmbedderFile, collect_folders
+from neverforget.storage.errors import EmbedderMismatch, NeverforgetError, Unavailable
 from neverforget.storage.filesystem import FileSystem
 from neverforget.storage.longterm import LongTermRegion
 from neverforget.storage.longterm_index import LongTermIndex, Waiting
@@ -79,16 +74,23 @@ class Indexing:
         self._turn = turn
         self._news = news
         self._current: OpenIndexes | None = None
-        self._reindexing: Reindexing | None = None
-        self._wanted: str | None = None  # the embedder to go over to
         self._woken = threading.Event()
         self._ending = threading.Event()
         self._error: NeverforgetError | None = None
         self._pause_s = PAUSE_S_MIN
         self._not_before = 0.0
         self._folders = IndexFolders(
-            spec, fs, clock, region, embedding, self._owner_waits, self._prepared, self._woken.set
+            spec,
+            fs,
+            clock,
+            region,
+            embedding,
+            self._owner_waits,
+            self._prepared,
+            self._woken.set,
+            self._go_on,
         )
+        self.change = EmbedderChange(fs, self._folders, embedder, self._woken.set)
         self._thread = threading.Thread(
             target=self._run, name=f"neverforget-indexer-lt{spec.shard}", daemon=True
         )
@@ -103,9 +105,7 @@ class Indexing:
         if self.index is None:
             return
         news = self.index.notice()
-        reindexing = self._reindexing
-        if reindexing is not None and reindexing.opened is not None:
-            reindexing.opened.index.notice()
+        self.change.notice()
         if news or self.index.erased:
             self._woken.set()
 
@@ -120,27 +120,6 @@ class Indexing:
             current.pumps.wanted = True
             self._woken.set()
 
-    def reindex(self, name: str) -> None:
-        """Go over to this embedder. Raises Conflict while it goes over to another one."""
-        running = self.reindexes_to
-        if running not in (None, name):
-            raise Conflict(f"the store is being reindexed by {running!r}; wait for that", seq=None)
-        if running is None:
-            self._wanted = name
-            self._woken.set()
-
-    @property
-    def reindexes_to(self) -> str | None:
-        running = self._reindexing
-        to = running.name if running is not None and running.state == "running" else None
-        return self._wanted or to
-
-    def reindex_reply(self, id: int) -> ReindexReply:
-        if self._wanted is not None:
-            return ReindexReply(id, "running", 0, 0, None)
-        running = self._reindexing
-        return ReindexReply(id, "idle", 0, 0, None) if running is None else running.reply(id)
-
     @property
     def index(self) -> LongTermIndex | None:
         return None if self.searched is None else self.searched.index
@@ -148,8 +127,8 @@ class Indexing:
     @property
     def error(self) -> NeverforgetError | None:
         """Why the indexes are not open, or could not be stored."""
-        errors = [each.error for each in (self._current, self._reindexing) if each is not None]
-        return self._error or next(filter(None, errors), None)
+        current = self._current
+        return self._error or (current and current.error) or self.change.error
 
     @property
     def idle(self) -> bool:
@@ -157,17 +136,17 @@ class Indexing:
         waited for.
         """
         current = self._current
-        if current is None or self.index is None or self.reindexes_to is not None:
+        if current is None or self.index is None or self.change.to is not None:
             return False
         hopeless = self._health.state in ("none", "missing")
         return current.has_all_words and (hopeless or current.has_all_vectors)
 
     def is_clean(self, end: int) -> bool:
         """No derived file holds what was erased in the log below ``end``."""
-        current, reindexing = self._current, self._reindexing
+        current = self._current
         if self.index is None or current is None or not current.is_clean(end):
             return False
-        return reindexing is None or reindexing.is_clean(end)
+        return self.change.is_clean(end)
 
     @property
     def findings(self) -> list[Finding]:
@@ -195,7 +174,8 @@ class Indexing:
                     self._step()
                     self._woken.wait(self._timeout())
                 except BaseException as error:  # a panic of the text index is no Exception
-                    self._stumble(error)
+                    if not (self._ending.is_set() and isinstance(error, Unavailable)):
+                        self._stumble(error)
                 self._woken.clear()
         finally:
             self._let_go(orderly=True)
@@ -216,7 +196,7 @@ class Indexing:
             self._woken.set()
         if current.stored.manifest.number != generation:
             self._see_disk(self._clock.now_us())
-        news = self._step_reindexing(current) or news
+        news = self._step_change(current) or news
         if news:
             self._news()
 
@@ -225,8 +205,7 @@ class Indexing:
         now = self._clock.monotonic()
         if self._current is None or self._not_before > now:
             return max(0.0, self._not_before - now)
-        dues = self._current.deadlines()
-        dues += [] if self._reindexing is None else self._reindexing.deadlines()
+        dues = [*self._current.deadlines(), *self.change.deadlines()]
         return max(0.0, min(dues) - now) if dues else None
 
     def _stumble(self, error: BaseException) -> None:
@@ -240,18 +219,18 @@ class Indexing:
 
     def _let_go(self, *, orderly: bool) -> None:
         current, self._current = self._current, None
-        if self._reindexing is not None:
-            self._wanted = self._wanted or self.reindexes_to  # it begins anew
-            self._reindexing.close()
-            self._reindexing = None
+        self.change.close()
         if current is not None:
             current.close(orderly=orderly and self.on_disk.bytes <= QUICK_BYTES)
+
+    def _go_on(self) -> None:
+        if self._ending.is_set():
+            raise Unavailable("the owner ends", outcome="not_applied")
 
     @contextmanager
     def _owner_waits(self) -> Iterator[None]:
         while not self._turn.acquire(timeout=_LOOK_S):
-            if self._ending.is_set():  # the owner may be the one that waits for this thread
-                raise Unavailable("the owner ends", outcome="not_applied")
+            self._go_on()  # the owner may be the one that waits for this thread
         try:
             yield
         finally:
@@ -290,35 +269,19 @@ class Indexing:
 
     # ---- another embedder ------------------------------------------------------------------------
 
-    def _step_reindexing(self, current: OpenIndexes) -> bool:
+    def _step_change(self, current: OpenIndexes) -> bool:
         """True: there is something to see."""
-        if self._wanted is not None:
-            self._reindexing, self._wanted = self._begin_reindexing(self._wanted), None
-        reindexing = self._reindexing
-        if reindexing is None or reindexing.state != "running":
-            return False
-        opened = reindexing.opened
-        complete = reindexing.step(self.embedder.held, current.index)
-        if opened is None and reindexing.opened is not None:
+        running = self.change.running
+        unopened = running is None or running.opened is None
+        complete, news = self.change.step(current)
+        running = self.change.running
+        if unopened and running is not None and running.opened is not None:
             with self._owner_waits():
-                reindexing.opened.index.notice()
+                running.opened.index.notice()
         if complete:
-            self._go_over(reindexing, current)
-        elif reindexing.has_failed:
-            collect_folders(self._fs, self._folders.directory, self.embedder.held.folder)
-            reindexing.removed()
-        return reindexing.changed or reindexing.state != "running"
-
-    def _begin_reindexing(self, name: str) -> Reindexing:
-        folders, embedder = self._folders, self._folders.candidate(name)
-        folder = free_folder(self._fs, folders.directory, self.embedder.held)
-        return Reindexing(
-            embedder,
-            folder,
-            folders.pumps_of(embedder),
-            lambda held: folders.open(held, embedder),
-            self._woken.set,
-        )
+            assert running is not None
+            self._go_over(running, current)
+        return news or complete
 
     def _go_over(self, reindexing: Reindexing, former: OpenIndexes) -> None:
         """Swap. The file decides which one a crash leaves."""

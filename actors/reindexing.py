@@ -20,16 +20,17 @@ from neverforget.actors.open_indexes import OpenIndexes
 from neverforget.actors.store_embedder import NONE, StoreEmbedder
 from neverforget.actors.worker_threads import WorkerThreads
 from neverforget.storage.embedder_file import EmbedderFile
-from neverforget.storage.errors import InvalidArgument, NeverforgetError, NotFound
+from neverforget.storage.errors import InvalidArgument, NeverforgetError, NotFound, Unavailable
 from neverforget.storage.longterm_index import LongTermIndex
 
 State = Literal["running", "done", "failed"]
-Open = Callable[[EmbedderFile], OpenIndexes]
+Open = Callable[[EmbedderFile, Callable[[], None]], OpenIndexes]
 
 
 class Reindexing:
     """``embedder``: the new one, which writes no file. ``open_folder`` opens what is derived beside
-    the first, on any thread. ``wake``: there is something to do.
+    the first, on any thread, as long as what it is given does not raise. ``wake``: there is
+    something to do.
     """
 
     def __init__(
@@ -55,7 +56,7 @@ class Reindexing:
         self._wake = wake
         self._thread = WorkerThreads("neverforget-reindex", 1)
         self._outcome: OpenIndexes | Exception | None = None
-        self._opening = self._has_folder = False
+        self._opening = self._has_folder = self._at_work = False
         self._target: int | None = None
         self._closed = False
         self._lock = threading.Lock()  # of ``_outcome``, when it is closed
@@ -128,18 +129,23 @@ class Reindexing:
         if same == (current.name, current.model, current.dimension):
             self.finished()
             return
-        self._opening = self._has_folder = True
+        self._opening = self._has_folder = self._at_work = True
 
         def work() -> None:
             try:
-                self._outcome = self._open_folder(held)
+                self._outcome = self._open_folder(held, self._go_on)
             except Exception as error:
                 self._outcome = error
             if self._closed:
                 self._close_outcome()
+            self._at_work = False
             self._wake()
 
         self._thread.submit(work)
+
+    def _go_on(self) -> None:
+        if self._closed:
+            raise Unavailable("it is given up", outcome="not_applied")
 
     def _fill(self, opened: OpenIndexes) -> bool:
         self.changed = opened.step()
@@ -161,12 +167,26 @@ class Reindexing:
         self.state = "done"
         self._thread.close(0.5)
 
+    @property
+    def leaves_folder(self) -> bool:
+        return self._has_folder
+
+    @property
+    def is_opening(self) -> bool:
+        """A thread is at work in its folder."""
+        return self._at_work
+
     def removed(self) -> None:
         """The folder of one that failed."""
         self._has_folder = False
 
     def fail(self, error: Exception) -> None:
         self.state, self.reason = "failed", said(error, self._folder).message
+        self.close()
+
+    def give_up(self) -> None:
+        """Somebody wants the store to stay with the embedder it has."""
+        self.state, self.reason = "failed", "it was given up for the embedder that the store has"
         self.close()
 
     def deadlines(self) -> list[float]:

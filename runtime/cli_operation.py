@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shlex
 import sys
 import time
 from contextlib import redirect_stdout
@@ -312,16 +313,28 @@ def reindex(
     """Embed every memory anew, by another embedder, and change to it when all of it is done.
 
     Until then recall answers from the old vectors. Interrupted, it goes on where the store is
-    hosted; else the same command begins again.
+    hosted, until it is given up: reindex with the embedder that the store has. Else the same
+    command begins again.
     """
     with (
         opened(store) as opened_store,
         progress_bar("embedding memories", in_bytes=False, quiet=as_json) as update,
     ):
-        opened_store.reindex(embedder=embedder, progress=update)
+        status = opened_store.status()
+        try:
+            opened_store.reindex(embedder=embedder, progress=update)
+        except KeyboardInterrupt:
+            if status.host is not None:
+                _say_how_to_give_up(store, status.longterm.embedder)
+            raise
         found = opened_store.status().longterm
     if as_json:
         told = {"embedder": found.embedder, "model": found.model, "dimension": found.dimension}
         print_json({**told, "vectors": found.vectors, "failed": found.failed})
     else:
         console().print(f"{found.vectors:,} vectors by {found.embedder}", markup=False)
+
+
+def _say_how_to_give_up(store: str, embedder: str) -> None:
+    again = shlex.join(["neverforget", "reindex", store, "--embedder", embedder])
+    errors().print(f"it goes on where the store is hosted; to give it up: {again}", markup=False)

@@ -133,7 +133,8 @@ class Store(MemoryMethods, FindingMethods, ForgettingMethods):
     ) -> None:
         """Embed every memory by another embedder and go over to it: a name as for ``open``, or an
         object where this process hosts the store. Recalls are answered with the vectors of before
-        meanwhile. It goes on when this call is ended; progress: called with (memories done, all).
+        meanwhile. It goes on when this call is ended, until somebody asks for the embedder that the
+        store has: that gives it up. progress: called with (memories done, all).
 
         Raises InvalidArgument (no such embedder), Unavailable (it fails; nothing has changed).
         """

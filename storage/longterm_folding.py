@@ -25,6 +25,7 @@ from neverforget.storage.filesystem import FileSystem
 from neverforget.storage.longterm_view import rows_of_vectors
 from neverforget.storage.manifest import Part
 from neverforget.storage.memory_table import Array
+from neverforget.storage.vector_base import GoOn, nothing
 from neverforget.storage.vector_index import Fold, VectorBase
 
 UNSAVED_MAX: Final = 5_000  # vectors in memory alone, or
@@ -43,6 +44,7 @@ def born_digest(born: Array) -> int:
 class FoldingTurn:
     """Made by ``Generations.begin_folding``. ``name``: of the file; None: in memory alone.
     ``upto``: every change below it is in. ``born``: of all rows there are, which never changes.
+    ``go_on`` is called all the time, and may end it by raising.
     """
 
     fs: FileSystem
@@ -52,6 +54,7 @@ class FoldingTurn:
     upto: int
     born: Callable[[], Array]
     known: dict[str, str | int]  # model and dimension
+    go_on: GoOn = nothing
     base: VectorBase | None = field(default=None, init=False)
     part: Part | None = field(default=None, init=False)
 
@@ -62,9 +65,9 @@ class FoldingTurn:
 
     def run(self) -> None:
         """Any thread. OutOfSpace, OSError: what is stored stays."""
-        base = self.fold.run()
+        base = self.fold.run(self.go_on)
         if self.name is not None:
-            seal = base.save(self.fs, self.directory / self.name)
+            seal = base.save(self.fs, self.directory / self.name, self.go_on)
             count = int(rows_of_vectors(base.ids).max(initial=-1)) + 1
             born = born_digest(self.born()[:count])
             details = {**self.known, "rows": count, "born": born}

@@ -57,6 +57,7 @@ from neverforget.storage.memory_table import Array
 from neverforget.storage.results import Finding
 from neverforget.storage.table_file import is_of_older_version
 from neverforget.storage.text_index import COMMIT_DOCUMENTS, TextDocument, TextIndex
+from neverforget.storage.vector_base import GoOn, nothing
 from neverforget.storage.vector_index import VectorBase, VectorBounds, VectorIndex
 
 _REBUILT = (Corrupt, NotFound, UnsupportedFormat)
@@ -86,6 +87,7 @@ class Generations(Storing):
         self._open_rows: dict[str, Generation[MemoryRow]] = {}
         self._bounds = bounds
         self._role: Role = role
+        self._go_on: GoOn = nothing
         self._log_id = state.log_id
         self.manifest = Manifest(log_id=self._log_id, number=0, watermark=0)
         self._text_name = ""
@@ -110,6 +112,7 @@ class Generations(Storing):
         moment: Moment | None = None,
         bounds: VectorBounds | None = None,
         role: Role = "application",
+        go_on: GoOn = nothing,
     ) -> Generations:
         """``model``: of the embedder; None for a store without one, or with one that has not said
         yet what it is (``expects_vectors``, see ``begin_vectors``). EmbedderMismatch when the
@@ -117,17 +120,22 @@ class Generations(Storing):
 
         ``moment``: taken in the owner's thread; this may run on another one then, while the owner
         goes on. What was written since is seen by the first ``index.notice()``, which must come
-        before the first view.
+        before the first view. ``go_on`` is called for each text, and may end it all by raising.
         """
         moment = Moment.of(state) if moment is None else moment
         stored = cls(fs, directory, state, moment, model, dimension, expects_vectors, bounds, role)
+        stored._go_on = go_on
         fs.make_directory(directory)
         found = examine(fs, directory, stored._log_id)
         stored.findings += found.findings
         if found.manifest is not None:
             # What is damaged is not there: the next generation is made without it.
             stored.manifest = msgspec.structs.replace(found.manifest, parts=found.usable)
-        stored._open(found)
+        try:
+            stored._open(found)
+        except BaseException:
+            stored._let_go_of_rows()
+            raise
         return stored
 
     def _open(self, found: Examined) -> None:
@@ -136,13 +144,9 @@ class Generations(Storing):
         self._saved_part = usable.get("vectors")
         self._check_whole([part for part in found.usable if part.role in ("rows", "table")])
         self._read_bodies_from(self.manifest)
-        forgotten, living = forgotten_texts(state.bodies, moment), moment.living()
+        forgotten, living = forgotten_texts(state.bodies, moment, self._go_on), moment.living()
         vectors, vectors_upto = self._open_vectors(usable.get("vectors"))
-        text = self._open_text(usable.get("text"))
-        if text is None:
-            text = self._rebuild_text(living, forgotten)
-        elif text.watermark < moment.upto:
-            self._catch_up(text, living, forgotten)
+        text = self._open_words(usable.get("text"), living, forgotten)
         expects = self._expects_vectors
         index = LongTermIndex(state, text, vectors, upto=moment.upto, expects_vectors=expects)
         self.index = index
@@ -157,6 +161,7 @@ class Generations(Storing):
 
     def _check_whole(self, parts: list[Part]) -> None:
         for part in parts:
+            self._go_on()
             try:
                 check_part(self._fs, self.directory, part, "crc")
                 if part.stop > self._moment.upto:
@@ -226,6 +231,18 @@ class Generations(Storing):
         self._text_name = part.name
         return text
 
+    def _open_words(self, part: Part | None, living: Array, forgotten: ForgottenTexts) -> TextIndex:
+        text = self._open_text(part)
+        if text is None:
+            return self._rebuild_text(living, forgotten)
+        try:
+            if text.watermark < self._moment.upto:
+                self._catch_up(text, living, forgotten)
+        except BaseException:
+            text.close()
+            raise
+        return text
+
     def _catch_up(self, text: TextIndex, living: Array, forgotten: ForgottenTexts) -> None:
         moment = self._moment
         changes = changed_since(self._state, text.watermark, moment.upto)
@@ -277,6 +294,7 @@ class Generations(Storing):
 
     def _documents(self, rows: Array, forgotten: ForgottenTexts) -> Iterator[TextDocument]:
         for row in rows.tolist():
+            self._go_on()
             try:
                 header, body = self._state.bodies.read(int(self._moment.position[row]))
             except Corrupt:
@@ -323,7 +341,10 @@ class Generations(Storing):
             self.abandon(self._publication)
         if self._folding is not None:
             self.abandon_folding(self._folding)
+        self._let_go_of_rows()
+        self.index.text.close()
+
+    def _let_go_of_rows(self) -> None:
         self._state.bodies = self._log_bodies
         for rows in self._open_rows.values():
             rows.close()  # who still reads from it reads from the log
-        self.index.text.close()

@@ -154,9 +154,9 @@ class Publication:
         if self.fold is None:
             return []
         self._go_on()
-        self.base = self.fold.run()
+        self.base = self.fold.run(self._go_on)
         name = self._name("vectors")
-        seal = self.base.save(self.fs, self.directory / name)
+        seal = self.base.save(self.fs, self.directory / name, self._go_on)
         details = {**self.known, **self.rows_known()}
         return [
             Part(
@@ -193,10 +193,13 @@ class Publication:
         return {"rows": self.moment.count, "born": born_digest(self.moment.born)}
 
 
-def forgotten_texts(bodies: BodySource, moment: Moment) -> ForgottenTexts:
-    """Of what is forgotten at ``moment``."""
+def forgotten_texts(
+    bodies: BodySource, moment: Moment, go_on: Callable[[], object] = lambda: None
+) -> ForgottenTexts:
+    """Of what is forgotten at ``moment``. ``go_on`` may end it by raising."""
     texts = ForgottenTexts()
     for row in moment.forgotten().tolist():
+        go_on()
         try:
             _, body = bodies.read(int(moment.position[row]))
         except Corrupt:

@@ -190,10 +190,10 @@ class Storing:
             names += [self._folding.name, self._folding.name + TEMPORARY_SUFFIX]
         return names
 
-    def publish(self, *, anew: bool = False) -> Manifest:
+    def publish(self, *, anew: bool = False, vectors: bool = True) -> Manifest:
         """``begin``, ``run``, ``finish`` in one thread, with everything noticed and brought."""
         assert not self.index.bring(), "bring what was noticed first"
-        publication = self.begin(anew=anew)
+        publication = self.begin(anew=anew, vectors=vectors)
         try:
             publication.pause = lambda: None
             published = publication.run()

@@ -7,6 +7,9 @@ goes on answering.
 
 Vectors have length 1, so the inner product is the cosine. Ids are int64 and unique.
 
+What takes long (``folded``, ``build``, ``save``) calls ``go_on`` every few tenths of a second. That
+may end it by raising; nothing is left behind then but a temporary file.
+
 A base that was loaded ``mapped`` is views of a file. FAISS aborts the process when such an index is
 added to, and crashes when something is removed from it or from its clone; here it is copied into
 memory of its own before anything of it is changed.
@@ -28,14 +31,21 @@ from neverforget.storage.errors import Corrupt, InvalidArgument
 from neverforget.storage.filesystem import FileSystem
 from neverforget.storage.sealed_file import Seal, Sink, check_open_file, write_sealed
 from neverforget.storage.vector_math import BITS_PER_ID_MAX, Array, bits_of, faiss, one_thread
+from neverforget.storage.vector_training import centres
 
+GoOn = Callable[[], object]
 Batch = tuple[Array, Array]  # ids int64 (n,), unit vectors float32 (n, dimension)
 
 _PIECE_BYTES = 1 << 20
 _COPY_ROWS = 8_192
+_ADDED_ROWS = 2_048  # in one call: a third of a second, of a million vectors
 _TRAINING_ROWS_PER_LIST = 50  # 39 is the least FAISS wants; more does not raise recall
 _RANGE_MARGIN = 0.1  # of the range of each component, added at both ends
 _GROWN = 4  # retrained when there are so many times the vectors that it was trained for
+
+
+def nothing() -> None:
+    pass
 
 
 @dataclass(frozen=True)
@@ -109,24 +119,24 @@ class VectorBase:
 
     # ---- making another --------------------------------------------------------------------------
 
-    def folded(self, removed: Array, added: Batch, bounds: VectorBounds) -> VectorBase:
+    def folded(
+        self, removed: Array, added: Batch, bounds: VectorBounds, go_on: GoOn = nothing
+    ) -> VectorBase:
         """A base without ``removed`` and with ``added``. Long: 0.3 s for a million vectors, a
         minute when it has to be trained anew. Needs the memory of both.
         """
         count = len(self.ids) - len(removed) + len(added[0])
-        fits = count <= bounds.flat_max if self.kind == "flat" else count < self._trained_for()
-        if self.kind == "ivf" and fits:
+        if self.kind == "ivf" and self.serves(count, bounds):
             with one_thread():
                 index = faiss.clone_index(self._owned())
                 if len(removed):
                     index.remove_ids(np.ascontiguousarray(removed, np.int64))
-                if len(added[0]):
-                    index.add_with_ids(added[1], added[0])
+            _add(index, [added], go_on)
             return VectorBase(index, self.dimension)
         kept = np.setdiff1d(self.ids, removed, assume_unique=True)
-        return VectorBase.build(
-            self.dimension, partial(self._batches, kept, added), count, bounds, self.kind == "ivf"
-        )
+        batches = partial(self._batches, kept, added)
+        always_ivf = self.kind == "ivf"
+        return VectorBase.build(self.dimension, batches, count, bounds, always_ivf, go_on)
 
     def _batches(self, kept: Array, added: Batch) -> Iterator[Batch]:
         for at in range(0, len(kept), _COPY_ROWS):
@@ -134,9 +144,11 @@ class VectorBase:
             yield ids, self.vectors(ids)
         yield added
 
-    def _trained_for(self) -> float:
-        """How many vectors these lists still serve well."""
-        return _GROWN * (self.lists / 4) ** 2
+    def serves(self, count: int, bounds: VectorBounds) -> bool:
+        """Whether so many vectors need no lists that are trained anew."""
+        if self.kind == "flat":
+            return count <= bounds.flat_max
+        return count < _GROWN * (self.lists / 4) ** 2
 
     def _owned(self) -> Any:
         """The FAISS index in memory of its own: a mapped one must never be cloned and changed."""
@@ -159,6 +171,7 @@ class VectorBase:
         count: int,
         bounds: VectorBounds | None = None,
         always_ivf: bool = False,
+        go_on: GoOn = nothing,
     ) -> VectorBase:
         """A base of all batches; one of the bounded size is in memory at a time. ``count``: how
         many vectors that will be. An IVF asks for the batches twice, to train and to add.
@@ -167,22 +180,23 @@ class VectorBase:
         if count <= bounds.flat_max and not always_ivf:
             index = _flat(dimension)
         else:
-            index = _trained(dimension, batches(), count)
-        with one_thread():
-            for ids, vectors in batches():
-                if len(ids):
-                    index.add_with_ids(vectors, np.ascontiguousarray(ids, np.int64))
+            index = _trained(dimension, batches(), count, go_on)
+        _add(index, batches(), go_on)
         return VectorBase(index, dimension)
 
     # ---- files -----------------------------------------------------------------------------------
 
-    def save(self, fs: FileSystem, path: Path) -> Seal:
+    def save(self, fs: FileSystem, path: Path, go_on: GoOn = nothing) -> Seal:
         """Write it to ``path``; it survives power loss when this returns. Raises OutOfSpace,
         OSError; what stood at ``path`` stands there then.
         """
 
         def produce(sink: Sink) -> None:
-            faiss.write_index(self._index, faiss.PyCallbackIOWriter(sink.write, _PIECE_BYTES))
+            def write(piece: bytes) -> None:
+                go_on()
+                sink.write(piece)
+
+            faiss.write_index(self._index, faiss.PyCallbackIOWriter(write, _PIECE_BYTES))
 
         return write_sealed(fs, path, produce)
 
@@ -235,13 +249,23 @@ def _flat(dimension: int) -> Any:
     return faiss.IndexIDMap2(faiss.IndexFlatIP(dimension))
 
 
-def _trained(dimension: int, batches: Iterable[Batch], count: int) -> Any:
+def _add(index: Any, batches: Iterable[Batch], go_on: GoOn) -> None:
+    for ids, vectors in batches:
+        for at in range(0, len(ids), _ADDED_ROWS):
+            go_on()
+            some = slice(at, at + _ADDED_ROWS)
+            with one_thread():
+                index.add_with_ids(vectors[some], np.ascontiguousarray(ids[some], np.int64))
+
+
+def _trained(dimension: int, batches: Iterable[Batch], count: int, go_on: GoOn) -> Any:
     """An empty IVF,SQ8 trained on an even sample of the batches."""
     wanted = max(1, int(4 * math.sqrt(count)))
     step = max(1.0, count / (_TRAINING_ROWS_PER_LIST * wanted))
     sample: list[Array] = []
     seen = 0
     for _, vectors in batches:
+        go_on()
         first, last = math.ceil(seen / step), math.ceil((seen + len(vectors)) / step)
         rows = (np.arange(first, last) * step).astype(np.int64) - seen
         sample.append(vectors[np.clip(rows, 0, len(vectors) - 1)])
@@ -251,15 +275,16 @@ def _trained(dimension: int, batches: Iterable[Batch], count: int) -> Any:
     training = np.concatenate(sample)
     lists = min(wanted, len(training))
     index = faiss.index_factory(dimension, f"IVF{lists},SQ8", faiss.METRIC_INNER_PRODUCT)
-    index.cp.min_points_per_centroid = 1  # no warning on stderr for a small one
     # Codes of the vectors themselves, over a range wider than the sample's: codes of what is left
     # after the list's centre were cut off for every vector that lay farther out than the sample,
     # such as those of a topic that came later, or of a sample with few vectors a list.
     index.by_residual = False
     index.sq.rangestat = faiss.ScalarQuantizer.RS_minmax
     index.sq.rangestat_arg = _RANGE_MARGIN
+    index.quantizer.add(centres(training, lists, go_on))
+    go_on()
     with one_thread():
-        index.train(training)
+        index.train(training)  # of the codes' range alone: the lists have their centres
     index.set_direct_map_type(faiss.DirectMap.Hashtable)
     return index
 

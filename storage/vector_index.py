@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 
 from neverforget.storage.errors import InvalidArgument
-from neverforget.storage.vector_base import Batch, VectorBase, VectorBounds
+from neverforget.storage.vector_base import Batch, GoOn, VectorBase, VectorBounds, nothing
 from neverforget.storage.vector_math import NO_IDS, Array, members, sorted_ids, unit_vectors
 from neverforget.storage.vector_snapshot import Overlay, VectorHits, VectorSnapshot
 
@@ -47,12 +47,14 @@ class Fold:
 
     snapshot: VectorSnapshot
 
-    def run(self) -> VectorBase:
-        """Make the next base. Long, and pure: reads only what never changes."""
+    def run(self, go_on: GoOn = nothing) -> VectorBase:
+        """Make the next base. Long, and pure: reads only what never changes. ``go_on`` may end it
+        by raising.
+        """
         view = self.snapshot
         alive = view.overlay.alive
         added = (view.overlay.ids[alive], np.ascontiguousarray(view.overlay.vectors[alive]))
-        return view.base.folded(view.removed, added, view.bounds)
+        return view.base.folded(view.removed, added, view.bounds, go_on)
 
 
 class VectorIndex:
@@ -125,6 +127,10 @@ class VectorIndex:
         return self._folding is None and (
             len(self._alive) >= self.bounds.overlay_max or len(self._removed) >= removed_max
         )
+
+    def fold_trains(self) -> bool:
+        """Whether a fold of now would train lists anew, which takes long."""
+        return not self._base.serves(len(self), self.bounds)
 
     def begin_fold(self) -> Fold:
         """Fix what the next base will hold. One fold at a time."""

@@ -36,9 +36,9 @@ class Opening:
         real = IndexFolders.open
 
         def open_and_stop(
-            folders: IndexFolders, held: EmbedderFile, embedder: StoreEmbedder
+            folders: IndexFolders, held: EmbedderFile, embedder: StoreEmbedder, *rest: Any
         ) -> OpenIndexes:
-            indexes = real(folders, held, embedder)
+            indexes = real(folders, held, embedder, *rest)
             self.opened.set()
             assert self.go_on.wait(PATIENCE_S)
             if self.error is not None:

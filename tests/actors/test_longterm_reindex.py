@@ -17,7 +17,9 @@ from neverforget.storage.filesystem import LocalFileSystem
 from tests.actors import longterm_process
 from tests.actors.conftest import Owning
 from tests.actors.longterm_owners import OwnedLongTerm, hits
+from tests.actors.test_longterm_embedder_faults import Late
 from tests.fakes.embedders import FAILURES, POISON, Faulty, Hanging, Plain, Poisoned, is_down
+from tests.fakes.held_documents import StopsAtADocument
 from tests.storage.bytes_left import left_of
 
 
@@ -92,6 +94,45 @@ def test_the_first_answers_and_takes_writes_until_the_second_is_complete(owning:
     assert sorted(owned.found("tea", strategy="vector")) == ["new tea", "revised tea"]
     assert sorted(owned.found("tea", strategy="text")) == ["new tea", "revised tea"]
     assert owned.index().embedder == "slow"
+
+
+@pytest.mark.parametrize("moment", ["asked", "begun", "opening", "filling"])
+def test_to_ask_for_the_embedder_that_there_is_gives_up_the_other(
+    owning: Owning, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """One that does not answer was waited for as long as the store was open, and nobody could say
+    that another was to be taken instead.
+    """
+    slow, silent = Hanging(), Late()
+    owned = owning({"test": Plain(16), "slow": slow, "silent": silent, "third": Plain(32)})
+    owned.remember("green tea", "black tea")
+    owned.settle()
+    stops = None
+    other = "silent" if moment == "begun" else "slow"
+    with monkeypatch.context() as patched:
+        if moment == "opening":
+            stops = StopsAtADocument(patched)
+        ask(owned, other, begin=True)
+        if stops is not None:
+            owned.until(stops.entered.is_set)
+        elif moment == "begun":
+            owned.until(lambda: ask(owned, other).reason is not None)
+        elif moment == "filling":
+            owned.until(slow.entered.is_set)
+        reply = ask(owned, "test", begin=True)
+        if stops is not None:
+            stops.go_on.set()
+        slow.release.set()
+    assert reply.state in ("running", "done")
+    owned.until(lambda: ask(owned, "test").state == "done")
+    told = ask(owned, other)
+    assert told.state == "failed" and told.reason is not None and "given up" in told.reason
+    owned.until(lambda: folders(owned) == ["derived-1"])
+    assert held(owned).name == "test"
+    assert sorted(owned.found("tea", strategy="vector")) == ["black tea", "green tea"]
+    assert reindex(owned, "third").state == "done"
+    assert sorted(owned.found("tea", strategy="vector")) == ["black tea", "green tea"]
+    assert len(folders(owned)) == 1
 
 
 def test_an_erasure_meanwhile_reaches_both(owning: Owning) -> None:

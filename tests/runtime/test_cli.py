@@ -13,6 +13,7 @@ import pytest
 import neverforget as nf
 from neverforget.runtime.cli import app
 from neverforget.runtime.cli_store import STORE_VARIABLE
+from tests.fakes.plain_host import PlainHost
 from tests.runtime.cli_calls import Cli
 from tests.runtime.conversation_files import chatgpt_conversation, message_node
 
@@ -364,3 +365,20 @@ def test_a_reader_that_has_seen_enough_ends_the_command_quietly(
     assert process.stderr.read() == b""
     process.stderr.close()
     assert process.wait(timeout=60) == 141
+
+
+def test_an_interrupted_reindex_says_how_to_give_it_up(
+    cli: Cli, host: PlainHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It goes on at the host, even by an embedder that never answers."""
+
+    def interrupted(*given: Any, **how: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(nf.Store, "reindex", interrupted)
+    path = host.store.path
+    ran = cli("reindex", path, "--embedder", "none")
+    assert ran.code == 130
+    assert f"neverforget reindex {path} --embedder {host.store.config.embedder}" in " ".join(
+        ran.err.split()
+    )
