@@ -8,6 +8,7 @@ it.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Sequence
 
 from neverforget.actors.actor_shell import ActorShell, Owner
@@ -29,9 +30,15 @@ class LongTermActor(ActorShell):
         super().__init__(spec, f"longterm-{spec.shard}", lambda: _made(spec, embedders, chunkers))
 
 
+# How long a thread may hold the interpreter against another that wants it, instead of 5 ms. The
+# loop wants it back after each call of the system; the indexer and whoever searches can wait.
+_SWITCH_S = 0.0005
+
+
 def _made(spec: LongTermSpec, embedders: Sequence[str], chunkers: Callable[[], Member]) -> Owner:
     # Read when these libraries are loaded, which is below.
     os.environ.update(dict.fromkeys(_NATIVE, _NATIVE_THREADS))
+    sys.setswitchinterval(_SWITCH_S)
     from neverforget.actors.embedding_client import PoolEmbedding
     from neverforget.actors.longterm import LongTerm
 

@@ -77,7 +77,9 @@ class Deriver:
     ) -> Remembered:
         """See ``LongTermRegion.derive``."""
         state, table = self._state, self._state.table
-        digest = request_digest("derive", [original, version, to_builtins(parts), by, splitter])
+        # Without a request id nothing is kept of what was asked: the ids of the chunks say it all.
+        asked = [original, version, to_builtins(parts), by, splitter] if request[0] else []
+        digest = request_digest("derive", asked)
         repeated = self._staging.repeated(request, digest)
         ids = [parse_id(part.id, derived=True) for part in parts]
         if repeated is not None:
