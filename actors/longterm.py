@@ -21,9 +21,11 @@ from neverforget.actors.checks import Checked
 from neverforget.actors.chunker_pool import Member
 from neverforget.actors.deriving import Derive, stage_derive
 from neverforget.actors.embedding import Embedding
-from neverforget.actors.group_commit import Mutations
+from neverforget.actors.group_commit import Mutations, outcome_unknown
 from neverforget.actors.longterm_checks import CheckedLongTerm
 from neverforget.actors.longterm_chunking import LongTermChunking
+from neverforget.actors.longterm_deleting import Deletions, unknown
+from neverforget.actors.longterm_deletion_requests import IN_SLICES, takes_bytes_away
 from neverforget.actors.longterm_indexing import Indexing
 from neverforget.actors.longterm_life import LongTermOpening
 from neverforget.actors.longterm_messages import LongTermStatusReply, Recall, Reindex
@@ -100,6 +102,7 @@ class LongTerm(RegionOwner[LongTermRegion]):
             self._tell_news,
         )
         self._promises = Promises()
+        self._deletions = Deletions(IN_SLICES)
         self._news = False
         self._notice_at: float | None = None
 
@@ -136,10 +139,18 @@ class LongTerm(RegionOwner[LongTermRegion]):
         """What has its long memories chunked."""
         return self._chunking
 
+    @property
+    def deletions(self) -> Deletions:
+        """Those of many memories that are under way or wait."""
+        return self._deletions
+
     # ---- the indexes -----------------------------------------------------------------------------
 
     def _region_changed(self) -> None:
-        region = self._life.region
+        region, error = self._life.region, self._life.error
+        self._deletions.lose(unknown("the store was opened anew"), but_of=region)
+        if region is None and error is not None:
+            self._deletions.refuse(error)
         if region is None or (self._indexing is not None and self._indexing.region is region):
             return
         former = self._indexing
@@ -172,7 +183,7 @@ class LongTerm(RegionOwner[LongTermRegion]):
         self._wake()
 
     def _due(self) -> float | None:
-        if self._news:
+        if self._news or (len(self._deletions) and self._life.region is not None):
             return 0.0
         dues = (
             self._notice_at,
@@ -204,6 +215,11 @@ class LongTerm(RegionOwner[LongTermRegion]):
     def _give_up(self, error: NeverforgetError) -> None:
         self._recalls.refuse(error)
         self._promises.close(error)
+        self._deletions.refuse(error)
+
+    def _lost(self, error: BaseException) -> None:
+        self._deletions.lose(outcome_unknown(error))
+        super()._lost(error)
 
     # ---- one turn --------------------------------------------------------------------------------
 
@@ -211,12 +227,28 @@ class LongTerm(RegionOwner[LongTermRegion]):
         if mutations.staged and self._notice_at is None:
             self._notice_at = self._clock.monotonic() + _NOTICE_S
 
+    def _serve(self, region: LongTermRegion, pending: Pending) -> None:
+        if not self._deletions.takes(pending):
+            super()._serve(region, pending)
+
+    def _go_on(self, region: LongTermRegion) -> None:
+        if not len(self._deletions):
+            return
+        with self._turn:
+            written = region.written
+            done = self._deletions.step(region, self._life.error)
+            if region.written != written:
+                self._notice()  # before anybody searches
+                self._plan(region, True)
+            if done is not None:
+                self._acted(region, *done)
+
     def _acted(self, region: LongTermRegion, pending: Pending, reply: AnyReply) -> None:
         request = pending.request
         self._notice()
         if isinstance(request, Settle):
             self._promises.when_settled(pending)
-        elif requests.takes_bytes_away(request):
+        elif takes_bytes_away(request):
             self._promises.when_clean(pending, reply, region.written)
         else:
             pending.reply(reply)
@@ -256,6 +288,7 @@ class LongTerm(RegionOwner[LongTermRegion]):
             self._notice()  # what was just remembered waits for its vectors
         region, indexing = self._life.region, self._indexing
         waiting = len(self._held) + len(self._checks) + len(self._recalls) + len(self._promises)
+        waiting += len(self._deletions)
         return LongTermStatusReply(
             pending.request.id,
             None if region is None else region.status(),

@@ -1,5 +1,6 @@
 """How each request of ``longterm_messages.py`` is asked of a long-term region, in three tables:
-what is staged with others, what writes by itself, what only reads.
+what is staged with others, what writes by itself, what only reads. What may concern many memories:
+``longterm_deletion_requests``.
 
 Whoever asks sees its ``scope`` and nothing else: what lies outside is NotFound, as if it were not
 there.
@@ -17,7 +18,6 @@ from neverforget.actors.group_commit import Stage
 from neverforget.actors.longterm_messages import packed, unpacked
 from neverforget.actors.messages import (
     AnyReply,
-    AnyRequest,
     DoneReply,
     NamespacesReply,
     Refuse,
@@ -79,7 +79,7 @@ def _one(r: m.Mutation, memory: MemoryView, end: int) -> tuple[AnyReply, int]:
     return m.MemoriesReply(r.id, packed([memory]), [True], end), end
 
 
-def _forgotten(region: LongTermRegion, r: m.Mutation, result: Forgotten) -> m.ForgottenReply:
+def forgotten(region: LongTermRegion, r: m.Mutation, result: Forgotten) -> m.ForgottenReply:
     entry = region.entry_as_seen(result.entry, r.scope)
     return m.ForgottenReply(r.id, packed(entry), result.count, result.end)
 
@@ -155,38 +155,13 @@ def _forget(region: LongTermRegion, r: m.Forget) -> AnyReply:
     match r.operation:
         case "forget" | "archive":
             forget = region.forget if r.operation == "forget" else region.archive
-            return _forgotten(region, r, forget(r.memory, **_asked(r)))
+            return forgotten(region, r, forget(r.memory, **asked(r)))
         case "undo-forget" | "unarchive":
             restore = region.undo_forget if r.operation == "undo-forget" else region.unarchive
             result = restore(r.memory, by=r.by, request=(r.producer, r.producer_seq))
             _make_durable(region)
-            return _forgotten(region, r, result)
+            return forgotten(region, r, result)
     raise InvalidArgument(f"there is no operation {r.operation!r} on a memory")
-
-
-def _forget_where(region: LongTermRegion, r: m.ForgetWhere) -> AnyReply:
-    wanted = unpacked(r.wanted, MemoryFilter)
-    require_place(wanted.namespace, r.scope)
-    forget = region.archive_where if r.operation == "archive" else region.forget_where
-    return _forgotten(region, r, forget(wanted, dry_run=r.dry_run, **_asked(r)))
-
-
-def _purge(region: LongTermRegion, r: m.Purge) -> AnyReply:
-    result = region.purge(r.older_than, dry_run=r.dry_run, scope=r.scope, **_asked(r))
-    return _forgotten(region, r, result)
-
-
-def _erase(region: LongTermRegion, r: m.EraseMemories) -> AnyReply:
-    for each in r.ids:
-        require_inside(region, each, r.scope)
-    result = region.erase(r.ids, **_asked(r))
-    return m.MemoriesErasedReply(r.id, region.erasure_as_seen(result, r.scope))
-
-
-def _erase_where(region: LongTermRegion, r: m.EraseMemoriesWhere) -> AnyReply:
-    require_place(r.namespace, r.scope)
-    result = region.erase_where(r.namespace, dry_run=r.dry_run, **_asked(r))
-    return m.MemoriesErasedReply(r.id, region.erasure_as_seen(result, r.scope))
 
 
 def _settle(region: LongTermRegion, r: Settle) -> AnyReply:
@@ -199,10 +174,10 @@ def _make_durable(region: LongTermRegion) -> None:
     region.sync()
 
 
-_Deletion = m.Forget | m.ForgetWhere | m.Purge | m.EraseMemories | m.EraseMemoriesWhere
+Deleting = m.Forget | m.ForgetWhere | m.Purge | m.EraseMemories | m.EraseMemoriesWhere
 
 
-def _asked(r: _Deletion) -> dict[str, Any]:
+def asked(r: Deleting) -> dict[str, Any]:
     return {
         "confirm": r.confirm,
         "by": r.by,
@@ -211,17 +186,7 @@ def _asked(r: _Deletion) -> dict[str, Any]:
     }
 
 
-BY_ITSELF: dict[type, Act[LongTermRegion]] = {
-    m.Forget: _forget, m.ForgetWhere: _forget_where, m.Purge: _purge, m.EraseMemories: _erase,
-    m.EraseMemoriesWhere: _erase_where, Settle: _settle,
-}  # fmt: skip
-
-
-def takes_bytes_away(request: AnyRequest) -> bool:
-    """Whether its words must leave every derived file before it is answered."""
-    return isinstance(request, m.Purge | m.EraseMemories | m.EraseMemoriesWhere) and (
-        isinstance(request, m.EraseMemories) or not request.dry_run
-    )
+BY_ITSELF: dict[type, Act[LongTermRegion]] = {m.Forget: _forget, Settle: _settle}
 
 
 # ---- what reads ----------------------------------------------------------------------------------

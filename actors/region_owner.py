@@ -152,6 +152,9 @@ class RegionOwner(ABC, Generic[R]):
     def _region_changed(self) -> None:
         """There may be another region now, or none."""
 
+    def _go_on(self, region: R) -> None:
+        """Part of ``tick``: a slice of what takes long. Raises Poisoned."""
+
     def _pass_time(self, now: float) -> None:
         """Part of ``tick``."""
 
@@ -225,6 +228,7 @@ class RegionOwner(ABC, Generic[R]):
         else:
             try:
                 self._sync_and_prove(region, now)
+                self._go_on(region)
             except Poisoned as error:
                 self._lost(error)
                 return

@@ -23,6 +23,7 @@ from neverforget.runtime.retrying import Retrying
 from neverforget.storage.errors import Unavailable
 
 log = logging.getLogger(__name__)
+_GIVE_WAY_S = 0.001
 _PAUSE_S = 0.1  # after something that was due has failed
 
 
@@ -133,6 +134,8 @@ class _Turns:
                 dues = [due for owner in self._owners if (due := owner.deadline()) is not None]
                 self._due = min(dues, default=None)
                 timeout_s = None if self._due is None else max(0.0, self._due - time.monotonic())
+                if timeout_s is not None and any(self._queues):
+                    timeout_s = max(timeout_s, _GIVE_WAY_S)  # a lock is not taken in turns
             if failed:
                 timeout_s = _PAUSE_S if timeout_s is None else max(timeout_s, _PAUSE_S)
             self._woken.wait(timeout_s)

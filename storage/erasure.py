@@ -32,6 +32,7 @@ from neverforget.storage.errors import (
     NotFound,
 )
 from neverforget.storage.format import HEADER_BYTES, Kind
+from neverforget.storage.log_state import Ranges
 from neverforget.storage.record import Header, encode_control
 from neverforget.storage.region_state import RegionState
 from neverforget.storage.repeats import Repeats
@@ -280,7 +281,7 @@ class Eraser:
             state.log.sync()
             header = state.log.header(position)
             state.unfinished[position] = part
-            state.note_erased([r for r in part if not state.lost.holds(r[0])])
+            state.note_erased(part)
             state.apply(header, position, body)
             state.erasures += 1
             self._zero(session.session_id, plan.runs, part)
@@ -289,7 +290,7 @@ class Eraser:
         positions = [p - HEADER_BYTES for p, _ in plan.turns]
         return ErasureView(len(plan.turns), n_bytes, positions, plan.unreachable, now)
 
-    def _zero(self, session_id: int, runs: Runs | None, ranges: Sequence[Range]) -> None:
+    def _zero(self, session_id: int, runs: Runs | None, ranges: Ranges) -> None:
         """Step 2. Repeating it changes nothing."""
         state = self._state
 

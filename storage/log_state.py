@@ -34,6 +34,7 @@ _CHUNK_RECORDS = 1_000_000
 FINDINGS_MAX = 1000
 
 Array = NDArray[Any]
+Ranges = Sequence[Range] | Array  # (position, length) in rows
 
 
 class LogState:
@@ -62,7 +63,7 @@ class LogState:
         self.findings: list[Finding] = []
         self.findings_left_out = 0
         self.erased_at: Array = np.empty(0, np.uint64)
-        self.unfinished: dict[int, list[Range]] = {}
+        self.unfinished: dict[int, Ranges] = {}
         self.erasures = 0
         self._indexed_until = 0
 
@@ -75,13 +76,28 @@ class LogState:
         return header, control.read_body(body_of(record))
 
     def is_erased_at(self, position: int) -> bool:
-        at = int(np.searchsorted(self.erased_at, np.uint64(position)))
-        return at < len(self.erased_at) and int(self.erased_at[at]) == position
+        erased_at = self.erased_at  # another one, when something is erased
+        if not len(erased_at):
+            return False
+        at = int(erased_at.searchsorted(np.uint64(position)))
+        return at < len(erased_at) and int(erased_at[at]) == position
 
-    def note_erased(self, ranges: Sequence[Range]) -> None:
-        """These body ranges are, or are about to be, zero."""
-        positions = np.array([p - HEADER_BYTES for p, _ in ranges], np.uint64)
-        self.erased_at = np.union1d(self.erased_at, positions)
+    def are_erased_at(self, positions: Array) -> Array:
+        """One truth value each."""
+        at = self.erased_at.searchsorted(positions)
+        found: Array = np.append(self.erased_at, np.uint64(0))[at] == positions
+        return found
+
+    def note_erased(self, ranges: Ranges) -> None:
+        """These body ranges are, or are about to be, zero. Of what was lost nobody knows whether it
+        was a body.
+        """
+        starts = np.asarray(ranges, np.int64).reshape(-1, 2)[:, 0]
+        for start, stop in self.lost.ranges:
+            starts = starts[(starts < start) | (starts >= stop)]
+        found = np.concatenate([self.erased_at, (starts - HEADER_BYTES).astype(np.uint64)])
+        found.sort()  # twice the same does no harm
+        self.erased_at = found
 
     # ---- dedupe ----------------------------------------------------------------------------------
 
@@ -114,7 +130,7 @@ class LogState:
                 ranges = control.unpack_ranges(body.get(F[ControlField.RANGES], b""))
             except Corrupt:
                 continue  # reported with the other control records
-            self.note_erased([r for r in ranges if not self.lost.holds(r[0])])
+            self.note_erased(ranges)
             self.unfinished[position] = ranges
         for position, kind in of_kinds(segment.heads, segment.positions, Kind.ERASED):
             try:

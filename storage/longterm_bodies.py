@@ -6,6 +6,7 @@ below its end; it must answer exactly what the log would.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from neverforget.storage.content import decode_body
@@ -24,10 +25,15 @@ class BodySource(Protocol):
 
 
 class LogBodies:
-    def __init__(self, log: Log) -> None:
+    """``is_erased_at``: of what is to become zeros nothing is read any more, before it is."""
+
+    def __init__(self, log: Log, is_erased_at: Callable[[int], bool]) -> None:
         self._log = log
+        self._is_erased_at = is_erased_at
 
     def read(self, position: int) -> tuple[Header, Body]:
+        if self._is_erased_at(position):
+            raise Corrupt(f"what stood at position {position} was erased", offset=position)
         record = self._log.read(position)
         return read_header(record), decode_body(body_of(record))
 

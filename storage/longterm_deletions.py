@@ -3,6 +3,9 @@
 Every call takes ``confirm`` (the word "confirmed", checked here again; without it the refusal is
 put on record and ConfirmationRequired raised), ``by``, ``reason`` and ``request``. What deletes is
 on the disk before it takes effect; what undoes only stages.
+
+What may concern many is there twice: in slices, for an owner who answers others meanwhile (one such
+call at a time; a repeat of one waits for its end), and whole, as if nobody else were there.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from neverforget.storage.longterm_results import (
 from neverforget.storage.longterm_staging import Request, Staging
 from neverforget.storage.longterm_state import LongTermState
 from neverforget.storage.results import AuditView
+from neverforget.storage.slices import Slices, whole
 
 
 class LongTermDeletions:
@@ -63,7 +67,7 @@ class LongTermDeletions:
         """Stage."""
         return self._forgetter.unarchive(memory_id, by, request)
 
-    def forget_where(
+    def forgetting_where(
         self,
         wanted: MemoryFilter,
         *,
@@ -72,14 +76,14 @@ class LongTermDeletions:
         reason: str | None,
         request: Request,
         dry_run: bool = False,
-    ) -> Forgotten:
+    ) -> Slices[Forgotten]:
         """All that match, archived ones too, whatever status the filter names; ``count`` is exact.
         Raises InvalidArgument for a filter that filters nothing.
         """
         asked = Asked(confirm, by, reason, request)
         return self._forgetter.forget_where(wanted, dry_run, asked)
 
-    def archive_where(
+    def archiving_where(
         self,
         wanted: MemoryFilter,
         *,
@@ -88,12 +92,12 @@ class LongTermDeletions:
         reason: str | None,
         request: Request,
         dry_run: bool = False,
-    ) -> Forgotten:
+    ) -> Slices[Forgotten]:
         """All active ones that match."""
         asked = Asked(confirm, by, reason, request)
         return self._forgetter.archive_where(wanted, dry_run, asked)
 
-    def purge(
+    def purging(
         self,
         older_than: int | None,
         *,
@@ -103,14 +107,14 @@ class LongTermDeletions:
         request: Request,
         dry_run: bool = False,
         scope: Namespace = (),
-    ) -> Forgotten:
+    ) -> Slices[Forgotten]:
         """What was forgotten before ``older_than``, at or below ``scope``, is gone for good, its
         bytes too, and its text out of the ``context`` of others.
         """
         asked = Asked(confirm, by, reason, request)
         return self._eraser.purge(older_than, tuple(scope), dry_run, asked)
 
-    def erase(
+    def erasing(
         self,
         ids: Sequence[str],
         *,
@@ -118,11 +122,11 @@ class LongTermDeletions:
         by: str,
         reason: str | None,
         request: Request,
-    ) -> LongTermErasure:
+    ) -> Slices[LongTermErasure]:
         """Gone at once, its bytes too, and what was derived only from it."""
         return self._eraser.erase(ids, Asked(confirm, by, reason, request))
 
-    def erase_where(
+    def erasing_where(
         self,
         namespace: Namespace,
         *,
@@ -131,8 +135,11 @@ class LongTermDeletions:
         reason: str | None,
         request: Request,
         dry_run: bool = False,
-    ) -> LongTermErasure:
+    ) -> Slices[LongTermErasure]:
         return self._eraser.erase_where(namespace, dry_run, Asked(confirm, by, reason, request))
+
+    forget_where, archive_where = whole(forgetting_where), whole(archiving_where)
+    purge, erase, erase_where = whole(purging), whole(erasing), whole(erasing_where)
 
     def refuse(self, operation: str, target: Mapping[str, Any], by: str, reason: str | None) -> int:
         """Stage the entry of a refusal that a client made; the position that must be durable."""

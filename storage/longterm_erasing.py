@@ -9,51 +9,57 @@ this to what was forgotten long enough ago, and ends the possibility to undo. ``
 anything, and reaches further: memories derived only from it go too (others are flagged), and what
 the audit was told of it, as a filter or a reason. Both take a text that stands as ``context`` in
 another memory out of every version of that one.
+
+Both are done in slices, and others may write between them. Who goes is settled when it begins, less
+whose forgetting is undone before step 1, which is one moment: what stands in the log by then of
+those memories, of what was derived from them, or as their text in others, goes with them. Behind
+step 1 nobody finds or reads any of it. One purge or erasure at a time.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
-from neverforget.storage import control
 from neverforget.storage.control import Body, ControlField, F
 from neverforget.storage.errors import Corrupt, InvalidArgument, NotFound
 from neverforget.storage.format import Kind
+from neverforget.storage.longterm_derived import Going, derived_from
+from neverforget.storage.longterm_erasure_batch import ErasureBatch, ErasureBatches, without
 from neverforget.storage.longterm_erasure_plan import ErasurePlan, ErasurePlanner
 from neverforget.storage.longterm_fields import (
+    ID_BYTES,
     NO_ID,
-    Id,
     M,
     MemoryField,
-    id_in,
     id_text,
-    named_in,
+    is_derived_type,
     namespace_scope,
-    pack_ids,
+    packed_in,
+    packed_texts,
 )
-from neverforget.storage.longterm_filters import within
 from neverforget.storage.longterm_forgetting import Asked, Forgetter
 from neverforget.storage.longterm_reads import LongTermReads
 from neverforget.storage.longterm_results import (
+    IDS_MAX,
     Forgotten,
     LongTermErasure,
     Namespace,
     Status,
 )
-from neverforget.storage.longterm_staging import Planned, Request, Staged, Staging, request_digest
-from neverforget.storage.longterm_state import ABOUT_ONE, LongTermState
+from neverforget.storage.longterm_staging import Planned, Staging, request_digest
+from neverforget.storage.longterm_state import LongTermState
 from neverforget.storage.memory_table import Array
 from neverforget.storage.record import Header
 from neverforget.storage.repeats import Repeated
-from neverforget.storage.zeroing import record_erased, zero_ranges
+from neverforget.storage.slices import Slices
 
-RANGES_MAX = 1_000_000  # of one ERASING record: 12 MB
 _EVER_UNREACHABLE = "backups and exports made before it"
-_PART, _PURGE = "part", "purge"
+_PURGE = "purge"
+_SLICE: Final = 256  # headers read between two yields
 
 
 class LongTermEraser:
@@ -74,12 +80,13 @@ class LongTermEraser:
         self._forgetter = forgetter
         self._random_bytes = random_bytes
         self._planner = planner
+        self._batches = ErasureBatches(state, staging, forgetter, planner)
 
     # ---- purging ---------------------------------------------------------------------------------
 
     def purge(
         self, older_than: int | None, scope: Namespace, dry_run: bool, asked: Asked
-    ) -> Forgotten:
+    ) -> Slices[Forgotten]:
         """What was forgotten before ``older_than`` can be undone no more. Exactly ``count``
         memories; chunks and summaries not counted.
         """
@@ -95,38 +102,61 @@ class LongTermEraser:
         repeated = None if dry_run else self._staging.repeated(asked.request, digest)
         if repeated is not None:
             return self._forgetter.answer(self._bodies(repeated), repeated.end)
-        rows = self._forgotten_before(older_than, scope)
-        own = np.array([row for row in rows.tolist() if not self._reads.is_derived(row)], np.int64)
+        rows, since = yield from self._forgotten_before(older_than, scope)
         if dry_run or not len(rows):
-            return Forgotten(None, len(own), [], state.log.durable)
-        self._settle()
-        body = self._forgetter.naming(own, np.setdiff1d(rows, own), asked.by)
-        plan = ErasurePlan(set(state.ids(rows)), state.ids(own))
-        self._planner.add_contexts(plan, self._planner.add_ranges(plan).texts, asked.by)
-        if plan.revised:
-            body[M[MemoryField.DETAILS]] = {"revised": plan.revised}
-        plan.entry = [Planned(Kind.PURGED, NO_ID, body), *asked.behind(said)]
-        staged = self._carry_out(plan, {F[ControlField.OPERATION]: _PURGE}, asked.request, digest)
-        records = [(p, body) for p, header, body in staged.records if header.kind == Kind.PURGED]
-        return self._forgetter.answer(records, state.log.durable)
+            return Forgotten(None, len(self._plain(rows)), [], state.log.durable)
 
-    def _forgotten_before(self, older_than: int, scope: Namespace) -> Array:
+        def going() -> Going:
+            """Whose forgetting was not undone meanwhile."""
+            status, held = state.table.column("status"), state.table.column("forgotten_in")
+            still = (status[rows] == Status.FORGOTTEN) & (held[rows] == since)
+            return Going(rows[still], rows[:0])
+
+        plan = ErasurePlan(going, asked.by, everywhere=False)
+        yield from self._planner.make(plan)
+        own = self._plain(plan.rows)
+        if not len(plan.rows):
+            return Forgotten(None, 0, [], state.log.durable)
+        body = self._forgetter.naming(own, without(plan.doomed, own), asked.by)
+        records = self._planner.revisions(plan)
+        if records:
+            body[M[MemoryField.DETAILS]] = {"revised": _ids_about(records)}
+        entry = [Planned(Kind.PURGED, NO_ID, body), *asked.behind(said)]
+        batch = ErasureBatch([*entry, *records], {F[ControlField.OPERATION]: _PURGE}, own)
+        staged = yield from self._batches.carry_out(plan, batch, asked.request, digest)
+        purged = [(p, body) for p, header, body in staged.records if header.kind == Kind.PURGED]
+        return self._forgetter.answer(purged, state.log.durable)
+
+    def _forgotten_before(self, older_than: int, scope: Namespace) -> Slices[tuple[Array, Array]]:
+        """Rows, and the positions of the records that forgot them."""
         table, log = self._state.table, self._state.log
         rows = self._inside(scope, table.column("status") == Status.FORGOTTEN)
-        positions, which = np.unique(table.column("forgotten_in")[rows], return_inverse=True)
-        old = [log.header(position).timestamp < older_than for position in positions.tolist()]
-        found: Array = rows[np.array(old, np.bool_)[which]]
-        return found
+        since = table.column("forgotten_in")[rows]
+        positions, which = np.unique(since, return_inverse=True)
+        old = np.zeros(len(positions), np.bool_)
+        for number, position in enumerate(positions.tolist()):
+            old[number] = log.header(position).timestamp < older_than
+            if number % _SLICE == _SLICE - 1:
+                yield
+        return rows[old[which]], since[old[which]]
 
     def _inside(self, namespace: Namespace, mask: Array) -> Array:
         """Rows at or below a namespace."""
         table = self._state.table
-        inside = [within(each, namespace) for each in table.namespaces.values]
-        return np.flatnonzero(mask & np.array(inside, np.bool_)[table.column("namespace")])
+        return np.flatnonzero(
+            mask & table.namespaces.under(tuple(namespace))[table.column("namespace")]
+        )
+
+    def _plain(self, rows: Array) -> Array:
+        """Without chunks and summaries."""
+        table = self._state.table
+        derived = np.array([is_derived_type(name) for name in table.types.values], np.bool_)
+        found: Array = rows[~derived[table.column("type")[rows]]]
+        return found
 
     # ---- erasing ---------------------------------------------------------------------------------
 
-    def erase(self, ids: Sequence[str], asked: Asked) -> LongTermErasure:
+    def erase(self, ids: Sequence[str], asked: Asked) -> Slices[LongTermErasure]:
         """These memories, whatever their status. Raises NotFound, ConfirmationRequired, OutOfSpace
         with nothing erased, Poisoned with the erasure carried out at the next opening.
         """
@@ -144,9 +174,11 @@ class LongTermEraser:
             if self._reads.is_derived(row):
                 raise InvalidArgument(f"{each} is made from another memory; erase that one")
         scope = self._text_scope(rows[0]) if len(rows) == 1 else "\n".join(named).encode()
-        return self._erase(rows, scope, None, asked, digest)
+        return (yield from self._erase(np.unique(rows), scope, None, asked, digest))
 
-    def erase_where(self, namespace: Namespace, dry_run: bool, asked: Asked) -> LongTermErasure:
+    def erase_where(
+        self, namespace: Namespace, dry_run: bool, asked: Asked
+    ) -> Slices[LongTermErasure]:
         """Every memory of this namespace and below, and what the audit says of it."""
         if not namespace:
             raise InvalidArgument("erase_where without a namespace would erase all")
@@ -158,17 +190,18 @@ class LongTermEraser:
         repeated = None if dry_run else self._staging.repeated(asked.request, digest)
         if repeated is not None:
             return self._answer_again(repeated)
-        found = self._inside(namespace, self._state.table.alive()).tolist()
-        rows = [row for row in found if not self._reads.is_derived(row)]
+        rows = self._plain(self._inside(namespace, self._state.table.alive()))
         if dry_run:
             return self._without_doing_it(rows)
-        return self._erase(rows, namespace_scope(namespace, ""), namespace, asked, digest)
+        scope = namespace_scope(namespace, "")
+        return (yield from self._erase(rows, scope, namespace, asked, digest))
 
-    def _without_doing_it(self, rows: list[int]) -> LongTermErasure:
+    def _without_doing_it(self, rows: Array) -> LongTermErasure:
         """What it would take: those derived only from these memories too."""
-        doomed, flagged = self._planner.with_derived(rows)
-        count = sum(1 for row in doomed if not self._reads.is_derived(row))
-        ids = [id_text(each) for each in self._state.ids(sorted(doomed))]
+        going = derived_from(self._state, rows)
+        count = len(self._plain(going.rows))
+        ids = _few_texts(self._state.table.packed_ids(going.rows))
+        flagged = [id_text(each) for each in self._state.ids(going.flagged)]
         now = self._state.clock.now_us()
         return LongTermErasure(count, 0, ids, flagged, [], [_EVER_UNREACHABLE], now)
 
@@ -181,82 +214,38 @@ class LongTermEraser:
 
     def _erase(
         self,
-        rows: list[int],
+        rows: Array,
         scope: bytes,
         namespace: Namespace | None,
         asked: Asked,
         digest: bytes,
-    ) -> LongTermErasure:
-        self._settle()
-        doomed, flagged = self._planner.with_derived(rows)
-        plan = ErasurePlan(
-            set(self._state.ids(sorted(doomed))), named=self._state.ids(rows), flagged=flagged
-        )
-        said = self._planner.add_ranges(plan)
-        self._planner.add_contexts(plan, said.texts, asked.by)
-        self._planner.add_audit(plan, said, namespace)
-        count = sum(1 for row in doomed if not self._reads.is_derived(row))
-        named = self._forgetter.naming(rows, [], asked.by)
+    ) -> Slices[LongTermErasure]:
+        def going() -> Going:
+            return derived_from(self._state, rows)
+
+        plan = ErasurePlan(going, asked.by, everywhere=True, namespace=namespace)
+        yield from self._planner.make(plan)
+        records = self._planner.revisions(plan)
+        named = self._forgetter.naming(rows, rows[:0], asked.by)
         salt = named[F[ControlField.SALT]]
         extra = named | {
             F[ControlField.DIGEST]: hashlib.blake2b(scope, digest_size=16, salt=salt).digest(),
             M[MemoryField.DETAILS]: {
-                "count": count,
+                "count": len(self._plain(plan.rows)),
                 "flagged": plan.flagged,
-                "revised": plan.revised,
+                "revised": _ids_about(records),
             },
         }
-        plan.behind = asked.behind()
-        staged = self._carry_out(plan, extra, asked.request, digest)
+        batch = ErasureBatch(records, extra, rows, asked.behind())
+        staged = yield from self._batches.carry_out(plan, batch, asked.request, digest)
         first = next(r for r in staged.records if r[1].kind == Kind.ERASING)
         return self._answer(first[1], first[2])
 
-    # ---- planning --------------------------------------------------------------------------------
-
-    def _settle(self) -> None:
-        """What is named must be durable, and known to be, before it is zeroed."""
-        self._state.log.write()
-        self._state.log.sync()
-
-    # ---- carrying out ----------------------------------------------------------------------------
-
-    def _carry_out(self, plan: ErasurePlan, extra: Body, request: Request, digest: bytes) -> Staged:
-        state = self._state
-        planned, parts = [*plan.entry, *plan.records], []
-        for at in range(0, max(len(plan.ranges), 1), RANGES_MAX):
-            part = plan.ranges[at : at + RANGES_MAX]
-            said = extra if not at else {F[ControlField.OPERATION]: _PART}
-            body = said | {
-                F[ControlField.RANGES]: control.pack_ranges(part),
-                F[ControlField.BYTES]: sum(length for _, length in plan.ranges),
-                M[MemoryField.IDS]: pack_ids(plan.named),
-                M[MemoryField.CASCADE]: pack_ids(sorted(plan.ids.difference(plan.named))),
-            }
-            planned += [Planned(Kind.ERASING, NO_ID, body), *([] if at else plan.behind)]
-            parts.append(part)
-        staged = self._forgetter.stage_only(planned, request, digest)
-        state.log.write()
-        state.log.sync()
-        erasing = [position for position, header, _ in staged.records if _is_erasing(header)]
-        for position, part in zip(erasing, parts):
-            state.unfinished[position] = part
-            state.note_erased([r for r in part if not state.lost.holds(r[0])])
-        self._staging.let_count(staged)
-        state.erasures += 1
-        for position, part in zip(erasing, parts):
-            zero_ranges(state, part, _about(plan.ids))
-            record_erased(state, position)
-        return staged
-
     def complete_unfinished(self) -> int:
         """Carry out what a crash interrupted. How many there were."""
-        unfinished = dict(self._state.unfinished)
-        for position, ranges in unfinished.items():
-            _, body = self._state.control(position)
-            ids = set(named_in(body))
-            zero_ranges(self._state, ranges, _about(ids))
-            record_erased(self._state, position)
-        return len(unfinished)
+        return self._batches.complete_unfinished()
+
+    # ---- answering -------------------------------------------------------------------------------
 
     def _bodies(self, repeated: Repeated) -> list[tuple[int, Body]]:
         found = [(p, h) for p, h in repeated.records if h.kind == Kind.PURGED]
@@ -271,7 +260,7 @@ class LongTermEraser:
         return LongTermErasure(
             details["count"],
             body[F[ControlField.BYTES]],
-            [id_text(each) for each in named_in(body)],
+            _few_texts(packed_in(body)),
             details["flagged"],
             details["revised"],
             [_EVER_UNREACHABLE],
@@ -279,10 +268,9 @@ class LongTermEraser:
         )
 
 
-def _is_erasing(header: Header) -> bool:
-    return header.kind == Kind.ERASING
+def _ids_about(records: Sequence[Planned]) -> list[str]:
+    return [id_text(each.about) for each in records]
 
 
-def _about(ids: set[Id]) -> Callable[[Header], bool]:
-    """Records of copies that go as well."""
-    return lambda header: header.kind in ABOUT_ONE and id_in(header) in ids
+def _few_texts(packed: bytes) -> list[str]:
+    return packed_texts(packed) if len(packed) <= IDS_MAX * ID_BYTES else []

@@ -1,53 +1,87 @@
-"""What a purge or an erasure takes away: whose records, and which bytes. Changes nothing itself."""
+"""What a purge or an erasure takes away: whose records, and which bytes. Changes nothing itself.
+
+It is found out in slices, while others go on writing. A plan knows how far of the log, and which
+versions, it has looked at; to catch up is to look at the rest, however often, until little is left:
+the last bit is done without a slice, and what the plan says then holds for that moment. Who turns
+out to stay after all (a forgetting was undone, another source was named) makes it begin anew.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from neverforget.storage.control import Body, ControlField, F, Range
 from neverforget.storage.errors import Corrupt
 from neverforget.storage.format import HEADER_BYTES, Kind
-from neverforget.storage.log_heads import heads_of
 from neverforget.storage.longterm_auditing import LongTermAuditor
 from neverforget.storage.longterm_content import content_of
-from neverforget.storage.longterm_fields import (
-    Id,
-    M,
-    MemoryField,
-    any_id,
-    id_in,
-    id_text,
-    named_in,
-)
+from neverforget.storage.longterm_derived import Going
+from neverforget.storage.longterm_fields import M, MemoryField, any_id, id_text, packed_in
 from neverforget.storage.longterm_filters import within
-from neverforget.storage.longterm_reads import DERIVED_FROM, LongTermReads
-from neverforget.storage.longterm_results import Namespace, Status
+from neverforget.storage.longterm_following import heads_from
+from neverforget.storage.longterm_reads import LongTermReads
+from neverforget.storage.longterm_results import Namespace
 from neverforget.storage.longterm_revising import revised_body
 from neverforget.storage.longterm_said import Said
 from neverforget.storage.longterm_staging import Planned
 from neverforget.storage.longterm_state import ABOUT_ONE, CONTENT, LongTermState
+from neverforget.storage.memory_table import Array
 from neverforget.storage.quotes import Quotes
 from neverforget.storage.record import Header
+from neverforget.storage.slices import Slices, in_one_go
+
+_SLICE: Final = 64  # records read between two yields: 2 ms
+_CONTEXTS: Final = 16  # memories whose contexts are searched between two: 3 ms
+_WINDOW_BYTES: Final = 64 * 1024  # of the log, whose headers are looked at between two
+_LAG_BYTES: Final = 64 * 1024  # of the log, that may be looked at in the last bit
+_ROUNDS_MAX: Final = 10  # each looks at what was written during the one before
+
+
+class _Revision(NamedTuple):
+    """Of a memory that holds a text in its context: what is left of it, and what goes."""
+
+    content: Body
+    ranges: list[Range]
 
 
 @dataclass(slots=True)
 class ErasurePlan:
-    """``named``: those of ``ids`` that were asked for. Of the batch, ``entry`` and ``records``
-    stand in front of the erasing ones, ``behind`` follows the first of these.
+    """``who`` answers who goes now. ``everywhere``: an erasure, which reaches what the audit says
+    of them, or of ``namespace``, too. ``doomed``: who goes, by row. ``upto``: of the log.
     """
 
-    ids: set[Id]
-    named: list[Id] = field(default_factory=list)
-    ranges: list[Range] = field(default_factory=list)
+    who: Callable[[], Going]
+    by: str
+    everywhere: bool
+    namespace: Namespace | None = None
+    doomed: Array = field(default_factory=lambda: np.zeros(0, np.bool_))
     flagged: list[str] = field(default_factory=list)
-    revised: list[str] = field(default_factory=list)
-    entry: list[Planned] = field(default_factory=list)
-    records: list[Planned] = field(default_factory=list)
-    behind: list[Planned] = field(default_factory=list)
+    upto: int = 0
+    said: Said = field(default_factory=Said)
+    bodies: list[Array] = field(default_factory=list)  # (position, length) of each
+    judged: Array = field(default_factory=lambda: np.zeros(0, np.uint64))  # by row: position
+    revisions: dict[int, _Revision] = field(default_factory=dict)
+    audited: int | None = None
+    said_of_audit: int = -1  # how much was said when the audit was looked at
+    audit: list[Range] = field(default_factory=list)
+
+    def anew(self) -> None:
+        fresh = ErasurePlan(self.who, self.by, self.everywhere, self.namespace)
+        for name in self.__slots__:
+            setattr(self, name, getattr(fresh, name))
+
+    @property
+    def rows(self) -> Array:
+        """Who goes, ascending."""
+        return np.flatnonzero(self.doomed)
+
+    def covers(self, count: int) -> None:
+        """The table has so many rows by now."""
+        self.doomed, self.judged = _by_row(self.doomed, count), _by_row(self.judged, count)
 
 
 class ErasurePlanner:
@@ -58,83 +92,88 @@ class ErasurePlanner:
         self._reads = reads
         self._auditor = auditor
 
-    # ---- who goes --------------------------------------------------------------------------------
+    def make(self, plan: ErasurePlan) -> Slices[None]:
+        """When it returns, and until the next ``yield`` of the caller, the plan says what is."""
+        for _ in range(_ROUNDS_MAX):
+            yield from self._catch_up(plan)
+            if self._state.log.written - plan.upto <= _LAG_BYTES:
+                break
+        # What is named must be durable, and known to be, before it is zeroed.
+        self._state.log.write()
+        self._state.log.sync()
+        in_one_go(self._catch_up(plan))
 
-    def with_derived(self, rows: Iterable[int]) -> tuple[set[int], list[str]]:
-        """Rows that go: these, their chunks and summaries, and what was derived only from what
-        goes. And the ids of what was derived from it and from something else.
+    def ranges(self, plan: ErasurePlan) -> Array:
+        """(position, length) of every body about those that go, of what may be theirs, and of what
+        repeats it.
         """
-        state, table = self._state, self._state.table
-        derived = self._derived_from()
-        doomed: set[int] = set()
-        flagged: set[int] = set()
-        waiting = set(rows)
-        while waiting:
-            doomed |= waiting
-            doomed |= self._children(waiting)
-            near = {source for row in waiting for source in derived.get(row, ())} - doomed
-            flagged |= near
-            # Only whom the last step has robbed of a source may be left without any.
-            waiting = {
-                source
-                for source in near
-                if table.get(source, "status") != Status.GONE and self._sources(source) <= doomed
-            }
-        left = [r for r in flagged - doomed if table.get(r, "status") != Status.GONE]
-        return doomed, [id_text(each) for each in state.ids(sorted(left))]
+        found = [*plan.bodies, np.zeros((0, 2), np.int64)]
+        oldest = min((part[0, 0] for part in found if len(part)), default=0)
+        lost = self._state.lost.ranges  # nobody can tell whose records were lost there
+        others = [(start, stop - start) for start, stop in lost if start > oldest]
+        for _, revision in sorted(plan.revisions.items()):
+            others += revision.ranges
+        others += plan.audit
+        return np.concatenate([*found, np.array(others, np.int64).reshape(-1, 2)])
 
-    def _derived_from(self) -> dict[int, list[int]]:
-        """By row of the source: rows of what was derived from it."""
-        relations = self._state.relations
-        code = relations.kinds.known(DERIVED_FROM)
-        found: dict[int, list[int]] = {}
-        if code is None:
-            return found
-        wanted = relations.column("alive") & (relations.column("kind") == code)
-        wanted &= relations.column("target") >= 0
-        targets = relations.column("target")[wanted].tolist()
-        for target, source in zip(targets, relations.column("source")[wanted].tolist()):
-            found.setdefault(target, []).append(source)
-        return found
-
-    def _children(self, rows: set[int]) -> set[int]:
-        """Chunks and summaries of many."""
-        table = self._state.table
-        wanted = np.fromiter(rows, np.int64, len(rows))
-        found = table.alive() & np.isin(table.column("original"), wanted)
-        return set(np.flatnonzero(found).tolist())
-
-    def _sources(self, row: int) -> set[int]:
-        """What a memory was derived from: rows, and negative numbers that stand for turns."""
-        relations = self._state.relations
-        code = relations.kinds.known(DERIVED_FROM)
-        numbers = relations.of(row, incoming=False)
-        kinds = relations.column("kind")[numbers]
-        targets = relations.column("target")[numbers]
-        return set(targets[(kinds == code) | (targets < 0)].tolist())
+    def _catch_up(self, plan: ErasurePlan) -> Slices[None]:
+        going = plan.who()
+        before = _by_row(plan.doomed, self._state.table.count)
+        doomed = np.zeros_like(before)
+        doomed[going.rows] = True
+        if (before & ~doomed).any():
+            plan.anew()
+            before[:] = False
+        plan.doomed = doomed
+        plan.flagged = [id_text(each) for each in self._state.ids(going.flagged)]
+        stop = self._state.log.written
+        yield from self._records(plan, doomed & ~before, 0, stop)
+        yield from self._records(plan, before, plan.upto, stop)
+        plan.upto = stop
+        yield from self._contexts(plan)
+        if plan.everywhere:
+            yield from self._audit(plan)
 
     # ---- their records ---------------------------------------------------------------------------
 
-    def add_ranges(self, plan: ErasurePlan) -> Said:
-        """Every body about these memories. Answers what all of their versions say."""
-        said, state = Said(), self._state
-        high = np.array([each.high for each in plan.ids], np.uint64)
-        for heads, positions in heads_of(state.log, state.log_seed):
-            about = np.isin(heads["session_id"], high) & np.isin(heads["kind"], ABOUT_ONE)
-            for position in positions[about & (heads["body_length"] > 0)].tolist():
-                header = state.log.header(position)
-                if id_in(header) not in plan.ids or state.is_erased_at(position):
-                    continue
-                plan.ranges.append((position + HEADER_BYTES, header.body_length))
-                if header.kind in CONTENT:
-                    said.add(self._body_at(position))
-                elif header.kind in (Kind.TAGGED, Kind.UNTAGGED):
-                    said.add_tags(self._control_at(position))
-        oldest = min((p for p, _ in plan.ranges), default=0)
-        for start, stop in state.lost.ranges:
-            if start > oldest:  # nobody can tell whose records were lost there
-                plan.ranges.append((start, stop - start))
-        return said
+    def _records(self, plan: ErasurePlan, wanted: Array, since: int, stop: int) -> Slices[None]:
+        """Every body about the ``wanted`` rows, and what their versions say."""
+        state, table = self._state, self._state.table
+        if not wanted.any():
+            return
+        for start, end in self._windows(since, stop):
+            for heads, positions in heads_from(state, start, end):
+                about = np.flatnonzero(
+                    np.isin(heads["kind"], ABOUT_ONE) & (heads["body_length"] > 0)
+                )
+                names = ("session_id", "sequence_id", "token_count")
+                places, rows = table.rows_of(*(heads[name][about] for name in names))
+                mine = about[places[wanted[rows]]]
+                mine = mine[~state.are_erased_at(positions[mine])]
+                starts = positions[mine].astype(np.int64)
+                lengths = heads["body_length"][mine].astype(np.int64)
+                plan.bodies.append(np.stack((starts + HEADER_BYTES, lengths), axis=1))
+                kinds = heads["kind"][mine].tolist()
+                for number, (position, kind) in enumerate(zip(starts.tolist(), kinds)):
+                    self._hear(plan, position, kind)
+                    if number % _SLICE == _SLICE - 1:
+                        yield
+            yield
+
+    def _windows(self, since: int, stop: int) -> Iterator[tuple[int, int]]:
+        """Parts of the log between the first records of memories."""
+        while since < stop:
+            born = self._state.table.column("born")
+            at = int(born.searchsorted(np.uint64(since + _WINDOW_BYTES)))
+            end = min(int(born[at]), stop) if at < len(born) else stop
+            yield since, end
+            since = end
+
+    def _hear(self, plan: ErasurePlan, position: int, kind: int) -> None:
+        if kind in CONTENT:
+            plan.said.add(self._body_at(position), everything=plan.everywhere)
+        elif plan.everywhere and kind in (Kind.TAGGED, Kind.UNTAGGED):
+            plan.said.add_tags(self._control_at(position))
 
     def _body_at(self, position: int) -> Body:
         try:
@@ -150,87 +189,125 @@ class ErasurePlanner:
 
     # ---- copies in other memories ----------------------------------------------------------------
 
-    def add_contexts(self, plan: ErasurePlan, texts: Iterable[str], by: str) -> None:
+    def _contexts(self, plan: ErasurePlan) -> Slices[None]:
         """Memories that hold one of the texts in their context get a version without it, and lose
         the versions before.
         """
-        quotes = Quotes(texts)
-        state, table = self._state, self._state.table
+        table = self._state.table
+        plan.covers(table.count)
+        for row in [row for row in plan.revisions if plan.doomed[row]]:
+            del plan.revisions[row]
+        rows = np.flatnonzero(table.column("has_context") & table.alive() & ~plan.doomed)
+        looked_at = plan.judged[rows] == table.column("position")[rows]
+        fresh = Quotes(plan.said.take_fresh() if looked_at.any() else ())
+        plan.said.take_fresh()
+        yield from self._judge(plan, rows[~looked_at], plan.said.texts)
+        yield from self._judge(plan, rows[looked_at], fresh)
+
+    def _judge(self, plan: ErasurePlan, rows: Array, quotes: Quotes) -> Slices[None]:
+        """``quotes``: which of the texts to look for, to find out whether there is any."""
+        everything = quotes is plan.said.texts
         if not len(quotes):
             return
-        for row in np.flatnonzero(table.column("has_context") & table.alive()).tolist():
-            wanted = table.id(row)
-            if wanted in plan.ids:
-                continue
+        for number, row in enumerate(rows.tolist()):
+            position = self._state.table.get(row, "position")
+            if not everything and plan.judged[row] != position:
+                continue  # another version by now: to be looked at in the next round
             versions = self._reads.versions(row)
-            bodies = [self._body_at(p) for p in versions if not state.is_erased_at(p)]
-            if not any(quotes.stand_in(_context(body)) for body in bodies):
-                continue
-            content = content_of(bodies[-1])
-            left = quotes.cut_from(_context(bodies[-1])).strip()
-            content.pop(M[MemoryField.CONTEXT], None)
-            if left:
-                content[M[MemoryField.CONTEXT]] = left
+            contexts = [_context(self._body_at(each)) for each in versions]
+            if any(quotes.stand_in(context) for context in contexts):
+                plan.revisions[row] = self._revision(plan, row, versions)
+            elif everything:
+                plan.revisions.pop(row, None)
+            plan.judged[row] = position
+            if number % _CONTEXTS == _CONTEXTS - 1:
+                yield
+
+    def _revision(self, plan: ErasurePlan, row: int, versions: list[int]) -> _Revision:
+        body = self._body_at(self._state.table.get(row, "position"))
+        content = content_of(body)
+        left = plan.said.texts.cut_from(_context(body)).strip()
+        content.pop(M[MemoryField.CONTEXT], None)
+        if left:
+            content[M[MemoryField.CONTEXT]] = left
+        content[M[MemoryField.BY]] = plan.by
+        held = [each for each in versions if not self._state.is_erased_at(each)]
+        return _Revision(content, [self._range_of(version) for version in held])
+
+    def revisions(self, plan: ErasurePlan) -> list[Planned]:
+        """Versions of others without a text in their context, as of now."""
+        state, table = self._state, self._state.table
+        planned = []
+        for row, revision in sorted(plan.revisions.items()):
             tags = table.tags.values[table.get(row, "tags")]
-            content |= {M[MemoryField.TAGS]: list(tags), M[MemoryField.BY]: by}
-            revised = revised_body(state, row, content)
-            plan.records.append(Planned(Kind.REVISED, wanted, revised))
-            plan.revised.append(id_text(wanted))
-            for version in versions:
-                if not state.is_erased_at(version):
-                    length = state.log.header(version).body_length
-                    plan.ranges.append((version + HEADER_BYTES, length))
+            content = revision.content | {M[MemoryField.TAGS]: list(tags)}
+            body = revised_body(state, row, content)
+            planned.append(Planned(Kind.REVISED, table.id(row), body))
+        return planned
 
     # ---- what the audit was told -----------------------------------------------------------------
 
-    def add_audit(self, plan: ErasurePlan, said: Said, namespace: Namespace | None) -> None:
+    def _audit(self, plan: ErasurePlan) -> Slices[None]:
         """Reasons, filters and targets of audit entries that quote what goes, or name the
         ``namespace``. The entries stay: who, when, how many, which ids.
         """
-        state = self._state
-        said.all_is_said(self._words_left(plan))
-        for position in state.audit.after(None):
-            header = state.log.header(position)
-            at = (
-                position
-                if header.kind == Kind.REFUSED
-                else self._auditor.asked_at(position, header)
-            )
-            if at is None or state.is_erased_at(at):
-                continue
-            body = self._control_at(at)
-            target = body.get(F[ControlField.TARGET])
-            filter_said = target.get("filter") if isinstance(target, dict) else None
-            filter_said = body.get(M[MemoryField.FILTER], filter_said)
-            if _names(filter_said, namespace) or said.is_filtered_by(filter_said):
-                plan.ranges.append(self._range_of(at))
-                continue
-            reason = body.get(F[ControlField.REASON])
-            about = self._is_about(plan, position, header, target)
-            if isinstance(reason, str) and said.is_quoted_in(reason, all_of_it=about):
-                plan.ranges.append(self._range_of(at))
+        state, said = self._state, plan.said
+        if plan.said_of_audit != said.size:
+            plan.audited, plan.audit = None, []
+            plan.said_of_audit = said.size
+            if len(state.audit):
+                yield from said.all_is_said(self._words_left(plan))
+        for number, position in enumerate(list(state.audit.after(plan.audited))):
+            plan.audited = position
+            quoting = self._quoting(plan, position)
+            if quoting is not None:
+                plan.audit.append(self._range_of(quoting))
+            if number % _SLICE == _SLICE - 1:
+                yield
+
+    def _quoting(self, plan: ErasurePlan, position: int) -> int | None:
+        """The record of an entry at ``position`` that says something that goes."""
+        state, said = self._state, plan.said
+        header = state.log.header(position)
+        refused = header.kind == Kind.REFUSED
+        at = position if refused else self._auditor.asked_at(position, header)
+        if at is None or state.is_erased_at(at):
+            return None
+        body = self._control_at(at)
+        target = body.get(F[ControlField.TARGET])
+        filter_said = target.get("filter") if isinstance(target, dict) else None
+        filter_said = body.get(M[MemoryField.FILTER], filter_said)
+        if _names(filter_said, plan.namespace) or said.is_filtered_by(filter_said):
+            return at
+        reason = body.get(F[ControlField.REASON])
+        if not isinstance(reason, str):
+            return None
+        about = self._is_about(plan, position, header, target)
+        return at if said.is_quoted_in(reason, all_of_it=about) else None
 
     def _range_of(self, position: int) -> Range:
         return position + HEADER_BYTES, self._state.log.header(position).body_length
 
     def _is_about(self, plan: ErasurePlan, position: int, header: Header, target: Any) -> bool:
         """Whether an entry names one of those that go."""
+        table = self._state.table
         if header.kind == Kind.REFUSED:
             held = target if isinstance(target, dict) else {}
-            named = [any_id(each) for each in (held.get("id"), *(held.get("ids") or ()))]
+            named: Iterable[Any] = (held.get("id"), *(held.get("ids") or ()))
+            rows = table.find_many([i for each in named if (i := any_id(each)) is not None])
         else:
             try:
-                named = [*named_in(self._control_at(position))]
+                rows = table.find_packed(packed_in(self._control_at(position)))
             except Corrupt:
                 return False
-        return not plan.ids.isdisjoint(each for each in named if each is not None)
+        plan.covers(table.count)
+        return bool(plan.doomed[rows].any())
 
     def _words_left(self, plan: ErasurePlan) -> set[str]:
         """Tags, agents, types and names of namespaces that memories have which stay."""
         table = self._state.table
-        going = table.find_many(list(plan.ids))
-        stays = table.alive()
-        stays[going] = False
+        plan.covers(table.count)
+        stays = table.alive() & ~plan.doomed
         words: set[str] = set()
 
         def values(column: str, held: Any) -> list[Any]:
@@ -241,6 +318,11 @@ class ErasurePlanner:
         words.update(agent for agent in values("agent", table.agents) if agent is not None)
         words.update(values("type", table.types))
         return words
+
+
+def _by_row(column: Array, count: int) -> Array:
+    """As long as the table is by now."""
+    return np.append(column, np.zeros(max(0, count - len(column)), column.dtype))
 
 
 def _context(body: Body) -> str:

@@ -116,19 +116,37 @@ def pack_ids(ids: Iterable[Id]) -> bytes:
     return b"".join(_PARTS.pack(*each) for each in ids)
 
 
-def unpack_ids(packed: object) -> list[Id]:
+def check_packed(packed: object) -> bytes:
+    """``packed``, which is ids laid end to end. Raises Corrupt."""
     if not isinstance(packed, bytes) or len(packed) % ID_BYTES:
         raise Corrupt("the ids of a long-term record are not whole")
-    return [Id(*parts) for parts in _PARTS.iter_unpack(packed)]
+    return packed
+
+
+def unpack_ids(packed: object) -> list[Id]:
+    return [Id(*parts) for parts in _PARTS.iter_unpack(check_packed(packed))]
 
 
 def named_in(body: Body) -> list[Id]:
     """Everybody a record names: those meant, and those that go with them."""
-    return [each for f in (MemoryField.IDS, MemoryField.CASCADE) for each in _ids(body, f)]
+    return unpack_ids(packed_in(body))
 
 
-def _ids(body: Body, field: MemoryField) -> list[Id]:
-    return unpack_ids(body.get(M[field], b""))
+def packed_in(body: Body) -> bytes:
+    """As ``named_in``, laid end to end. Raises Corrupt."""
+    fields = (MemoryField.IDS, MemoryField.CASCADE)
+    return b"".join(check_packed(body.get(M[field], b"")) for field in fields)
+
+
+def packed_texts(packed: bytes) -> list[str]:
+    """The texts of ids laid end to end."""
+    raw = packed.hex()
+    starts = range(0, len(raw), 2 * ID_BYTES)
+    return [
+        f"{raw[i : i + 8]}-{raw[i + 8 : i + 12]}-{raw[i + 12 : i + 16]}-"
+        f"{raw[i + 16 : i + 20]}-{raw[i + 20 : i + 32]}"
+        for i in starts
+    ]
 
 
 def encode_memory_record(

@@ -153,10 +153,3 @@ def row_matches(state: LongTermState, row: int, where: Where) -> bool:
     except Corrupt:
         return False
     return where.matches(body)
-
-
-def rows_where(state: LongTermState, rows: Array, where: Where | None) -> Iterator[int]:
-    """Those of ``rows``, in their order, whose records match."""
-    for row in rows.tolist():
-        if where is None or row_matches(state, row, where):
-            yield row

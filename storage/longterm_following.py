@@ -15,7 +15,7 @@ from neverforget.storage.control import Body
 from neverforget.storage.errors import Corrupt
 from neverforget.storage.format import Kind
 from neverforget.storage.log_state import of_kinds
-from neverforget.storage.longterm_fields import Id, id_in, named_in
+from neverforget.storage.longterm_fields import Id, id_in, packed_in
 from neverforget.storage.longterm_state import ABOUT_MANY, CONTENT, LongTermState
 from neverforget.storage.memory_table import Array, MemoryTable
 from neverforget.storage.scan import gather_heads, scan
@@ -48,6 +48,7 @@ def changed_since(state: LongTermState, since: int, stop: int | None = None) -> 
     every = False
     seen: set[int] = set()
     new: list[Array] = []
+    rows_named: list[Array] = []
     for heads, positions in heads_from(state, since, stop):
         is_new, rows = _born_there(table, heads, positions)
         new.append(rows)
@@ -62,11 +63,11 @@ def changed_since(state: LongTermState, since: int, stop: int | None = None) -> 
                 if body is None:  # whom it named is lost: anybody
                     every = every or kind in ABOUT_MANY
                 else:
-                    ids.update(named_in(body))
+                    rows_named.append(table.find_packed(packed_in(body)))
     rows = (
         np.arange(table.count)
         if every
-        else np.unique(np.concatenate([table.find_many(list(ids)), *new]))
+        else np.unique(np.concatenate([table.find_many(list(ids)), *rows_named, *new]))
     )
     return Changed(
         rows.astype(np.int64),
@@ -108,7 +109,7 @@ def heads_from(
             start = max(start, side.stop - segment.base)
         if stop - segment.base <= start:
             continue
-        view, _ = segment.whole(start)
+        view, _ = segment.whole(start, stop - segment.base)
         found = scan(
             view[: stop - segment.base],
             base=segment.base,

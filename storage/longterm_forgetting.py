@@ -25,21 +25,29 @@ from neverforget.storage.longterm_content import plain_filter
 from neverforget.storage.longterm_fields import (
     ID_BYTES,
     NO_ID,
-    Id,
     M,
     MemoryField,
     any_id,
     id_text,
-    pack_ids,
+    packed_in,
+    packed_texts,
     unpack_ids,
 )
 from neverforget.storage.longterm_filters import is_empty
+from neverforget.storage.longterm_matching import Matching
 from neverforget.storage.longterm_reads import LongTermReads
-from neverforget.storage.longterm_results import Forgotten, MemoryFilter, Namespace, Status
+from neverforget.storage.longterm_results import (
+    IDS_MAX,
+    Forgotten,
+    MemoryFilter,
+    Namespace,
+    Status,
+)
 from neverforget.storage.longterm_staging import Planned, Request, Staged, Staging, request_digest
 from neverforget.storage.longterm_state import LongTermState
 from neverforget.storage.memory_table import Array
 from neverforget.storage.repeats import Repeated
+from neverforget.storage.slices import Slices
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,38 +217,40 @@ class Forgetter:
 
     # ---- many ------------------------------------------------------------------------------------
 
-    def forget_where(self, wanted: MemoryFilter, dry_run: bool, asked: Asked) -> Forgotten:
-        """All that match, archived ones too: exactly ``count``. One atomic batch."""
+    def forget_where(self, wanted: MemoryFilter, dry_run: bool, asked: Asked) -> Slices[Forgotten]:
+        """All that match, archived ones too: exactly ``count``. One atomic batch: who matches when
+        it is written goes, however long it took to find them, and nobody else.
+        """
         return self._where("forget", Kind.FORGOTTEN, wanted, dry_run, asked)
 
-    def archive_where(self, wanted: MemoryFilter, dry_run: bool, asked: Asked) -> Forgotten:
+    def archive_where(self, wanted: MemoryFilter, dry_run: bool, asked: Asked) -> Slices[Forgotten]:
         return self._where("archive", Kind.ARCHIVED, wanted, dry_run, asked)
 
     def _where(
         self, operation: str, kind: Kind, wanted: MemoryFilter, dry_run: bool, asked: Asked
-    ) -> Forgotten:
+    ) -> Slices[Forgotten]:
         state = self._state
         if is_empty(wanted):
             raise InvalidArgument(f"{operation}_where without a filter would {operation} all")
         said = plain_filter(wanted)
+        status = None if kind == Kind.FORGOTTEN else "active"
+        wanted = msgspec.structs.replace(wanted, status=status, derived=False)
+        matching = Matching(state, wanted, forgotten=False)
         if dry_run:
-            return Forgotten(None, len(self._rows(kind, wanted)), [], state.log.durable)
+            yield from matching.look()
+            return Forgotten(None, len(matching.rows()), [], state.log.durable)
         self.require(operation, {"filter": said}, asked)
         digest = request_digest(kind.name, [said, asked.by, asked.reason])
         repeated = self._staging.repeated(asked.request, digest)
         if repeated is not None:
             return self._answer_again(repeated)
-        rows = self._rows(kind, wanted)
+        yield from matching.look()
+        rows = matching.rows()
         if not len(rows):
             return Forgotten(None, 0, [], state.log.durable)
         body = self.naming(rows, self._with_children(rows, kind), asked.by)
         planned = [Planned(kind, NO_ID, body), *asked.behind(said)]
         return self._durably(planned, asked.request, digest)
-
-    def _rows(self, kind: Kind, wanted: MemoryFilter) -> Array:
-        status = None if kind == Kind.FORGOTTEN else "active"
-        rows = self._reads.rows(msgspec.structs.replace(wanted, status=status, derived=False))
-        return rows[self._state.table.column("status")[rows] < Status.FORGOTTEN]
 
     # ---- shared ----------------------------------------------------------------------------------
 
@@ -256,11 +266,12 @@ class Forgetter:
     def naming(self, rows: Sequence[int] | Array, cascade: Sequence[int] | Array, by: str) -> Body:
         """Of an entry: the memories, those that go with them, who does it, and where they are."""
         state, salt = self._state, self._random_bytes(SALT_BYTES)
-        codes = np.unique(state.table.column("namespace")[np.asarray(rows, np.int64)])
+        rows, cascade = np.asarray(rows, np.int64), np.asarray(cascade, np.int64)
+        codes = np.flatnonzero(np.bincount(state.table.column("namespace")[rows]))
         place = shared(state.table.namespaces.values[code] for code in codes.tolist())
         return {
-            M[MemoryField.IDS]: pack_ids(state.ids(rows)),
-            M[MemoryField.CASCADE]: pack_ids(state.ids(cascade)),
+            M[MemoryField.IDS]: state.table.packed_ids(rows),
+            M[MemoryField.CASCADE]: state.table.packed_ids(cascade),
             F[ControlField.BY]: by,
             F[ControlField.SALT]: salt,
             M[MemoryField.PLACES]: places_of(place, salt),
@@ -296,11 +307,7 @@ class Forgetter:
 
     def answer(self, records: list[tuple[int, Body]], end: int) -> Forgotten:
         """From the records of one deletion."""
-        ids: list[Id] = []
-        count = 0
-        for _, body in records:
-            named = unpack_ids(body[M[MemoryField.IDS]])
-            count += len(named)
-            ids += named + unpack_ids(body[M[MemoryField.CASCADE]])
-        entry = self._auditor.view(records[0][0])
-        return Forgotten(entry, count, [id_text(each) for each in ids], end)
+        count = sum(len(body[M[MemoryField.IDS]]) // ID_BYTES for _, body in records)
+        named = b"".join(packed_in(body) for _, body in records)
+        ids = packed_texts(named) if len(named) <= IDS_MAX * ID_BYTES else []
+        return Forgotten(self._auditor.view(records[0][0]), count, ids, end)

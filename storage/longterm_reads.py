@@ -21,11 +21,10 @@ from neverforget.storage.longterm_fields import (
     key_hash,
 )
 from neverforget.storage.longterm_filters import (
-    matching,
     row_matches,
     rows_between,
-    rows_where,
 )
+from neverforget.storage.longterm_matching import Matching
 from neverforget.storage.longterm_results import (
     STATUS_NAMES,
     MemoryFilter,
@@ -41,6 +40,7 @@ from neverforget.storage.longterm_where import Where
 from neverforget.storage.memory_table import Array
 from neverforget.storage.record import Header
 from neverforget.storage.region_options import RegionOptions
+from neverforget.storage.slices import in_one_go
 from neverforget.storage.window_parts import check_limit
 
 UNREADABLE = "unreadable"
@@ -186,16 +186,11 @@ class LongTermReads:
             found.reverse()
         return MemoryPage(found, max(ends), min(ends), more)
 
-    def rows(self, wanted: MemoryFilter) -> Array:
-        """Every row that matches, ascending: for searches, and for what deletes by a filter."""
-        where = None if not wanted.where else Where(wanted.where)
-        found = matching(self._state, wanted)
-        if where is None:
-            return found
-        return np.fromiter(rows_where(self._state, found, where), np.int64)
-
     def count(self, wanted: MemoryFilter) -> int:
-        return len(self.rows(wanted))
+        """How many match, all at once: with ``where`` every record is read."""
+        found = Matching(self._state, wanted)
+        in_one_go(found.look())
+        return len(found.rows())
 
     # ---- versions --------------------------------------------------------------------------------
 

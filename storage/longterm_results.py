@@ -13,6 +13,7 @@ from neverforget.storage.results import AuditView, Finding
 
 Namespace: TypeAlias = tuple[str, ...]
 Span: TypeAlias = tuple[int, int]
+IDS_MAX = 1_000  # of memories, in an answer
 
 
 class Status(IntEnum):
@@ -174,8 +175,8 @@ class MemoryPage(Struct, array_like=True):
 
 
 class Forgotten(Struct, array_like=True):
-    """``entry``: the audit entry. ``ids``: all that changed with it, chunks and summaries too, so
-    that every index can follow. ``count``: without those.
+    """``entry``: the audit entry. ``ids``: all that changed with it, chunks and summaries too; none
+    where they are more than ``IDS_MAX``. ``count``: without chunks and summaries.
     """
 
     entry: AuditView | None
@@ -185,8 +186,8 @@ class Forgotten(Struct, array_like=True):
 
 
 class LongTermErasure(Struct, array_like=True):
-    """``flagged``: memories derived from what was erased, but not only. ``revised``: memories whose
-    copy of an erased text (``context``) was taken out.
+    """``ids`` as in ``Forgotten``. ``flagged``: memories derived from what was erased, but not
+    only. ``revised``: memories whose copy of an erased text (``context``) was taken out.
     """
 
     memories: int

@@ -14,71 +14,97 @@ from typing import Any, Final
 from neverforget.storage.control import Body
 from neverforget.storage.longterm_fields import M, MemoryField, is_derived_type
 from neverforget.storage.quotes import Quotes
+from neverforget.storage.slices import Slices
 
 _CHARACTERS_MIN: Final = 4
 _NUMBER_MIN: Final = 10_000  # a smaller one is a count, not somebody's number
+_SLICE: Final = 256  # texts taken into a list of them between two yields
+_TEXT, _TYPE, _KEY = M[MemoryField.TEXT], M[MemoryField.TYPE], M[MemoryField.KEY]
+_VALUES: Final = (M[MemoryField.SPEAKER], M[MemoryField.SOURCE], M[MemoryField.METADATA])
+_WORDS: Final = (
+    M[MemoryField.AGENT],
+    M[MemoryField.TYPE],
+    M[MemoryField.NAMESPACE],
+    M[MemoryField.TAGS],
+)
 
 
 class Said:
     """``texts``: of every version, chunks and summaries left out: they repeat it."""
 
     def __init__(self) -> None:
-        self.texts: set[str] = set()
+        self.texts = Quotes()
+        self._fresh: list[str] = []
         self._keys: set[str] = set()
         self._values: set[str | int | float] = set()
         self._words: set[str] = set()
-        self._alone: set[str | int | float] = set()
+        self._quiet: set[str | int | float] = set()
         self._quotes: tuple[Quotes, Quotes] = (Quotes(), Quotes())
 
-    def add(self, body: Body) -> None:
-        """The body of one version."""
+    @property
+    def size(self) -> int:
+        """Another one, when there is more that was said."""
+        return len(self.texts) + len(self._keys) + len(self._values) + len(self._words)
 
-        def get(field: MemoryField) -> Any:
-            return body.get(M[field])
+    def take_fresh(self) -> list[str]:
+        """The texts that were added since the last time."""
+        fresh, self._fresh = self._fresh, []
+        return fresh
 
-        text, type_name = get(MemoryField.TEXT), get(MemoryField.TYPE)
+    def add(self, body: Body, *, everything: bool = True) -> None:
+        """The body of one version. ``everything`` False: its text alone."""
+        text, type_name = body.get(_TEXT), body.get(_TYPE)
         if isinstance(text, str) and not (
             isinstance(type_name, str) and is_derived_type(type_name)
         ):
-            self.texts.add(text.strip())
-        if isinstance(get(MemoryField.KEY), str):
-            self._keys.add(get(MemoryField.KEY))
-        alone = (MemoryField.SPEAKER, MemoryField.SOURCE, MemoryField.METADATA)
-        for field in alone:
-            self._values.update(filter(_means_something, leaves_of(get(field))))
-        self._words.update(
-            each
-            for field in (MemoryField.AGENT, MemoryField.TYPE, MemoryField.NAMESPACE)
-            for each in leaves_of(get(field))
-            if isinstance(each, str)
-        )
-        self.add_tags(body)
+            text = text.strip()
+            if text and text not in self.texts:
+                self.texts.add(len(self.texts), text)
+                self._fresh.append(text)
+        if not everything:
+            return
+        if isinstance(body.get(_KEY), str):
+            self._keys.add(body[_KEY])
+        for field in _VALUES:
+            if field in body:
+                self._values.update(filter(_means_something, leaves_of(body[field])))
+        for field in _WORDS:
+            if field in body:
+                self._words.update(each for each in leaves_of(body[field]) if type(each) is str)
 
     def add_tags(self, body: Body) -> None:
         held = leaves_of(body.get(M[MemoryField.TAGS]))
         self._words.update(tag for tag in held if isinstance(tag, str))
 
-    def all_is_said(self, words_left: set[str]) -> None:
+    def all_is_said(self, words_left: set[str]) -> Slices[None]:
         """To be called before it is asked. ``words_left``: tags, agents, types and names that
         others have too.
         """
-        loud: set[str | int | float] = {*self.texts, *self._keys}
-        quiet = self._values | (self._words - words_left)
-        self._alone = loud | quiet
-        self._quotes = Quotes(map(str, loud)), Quotes(str(each) for each in quiet)
+        self._quiet = self._values | (self._words - words_left)
+        self._quotes = Quotes(), Quotes()
+        for quotes, said in zip(self._quotes, (self._keys, list(self._quiet))):
+            for number, each in enumerate(said):
+                quotes.add(number, str(each))
+                if number % _SLICE == _SLICE - 1:
+                    yield
 
     def is_filtered_by(self, filter_said: Any) -> bool:
         """Whether a filter asked for it."""
-        return any(each in self._alone for each in leaves_of(filter_said))
+        said = (self.texts, self._keys, self._quiet)
+        return any(each in some for each in leaves_of(filter_said) for some in said)
 
     def is_quoted_in(self, reason: str, *, all_of_it: bool) -> bool:
         """``all_of_it``: the smaller things too."""
-        loud, quiet = self._quotes
-        return loud.stand_in(reason) or (all_of_it and quiet.stand_in(reason))
+        keys, quiet = self._quotes
+        loud = self.texts.stand_in(reason) or keys.stand_in(reason)
+        return loud or (all_of_it and quiet.stand_in(reason))
 
 
 def leaves_of(value: Any) -> Iterator[Any]:
     """Every text and number in plain content."""
+    if type(value) is str:
+        yield value
+        return
     waiting = [value]
     while waiting:
         one = waiting.pop()

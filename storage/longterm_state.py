@@ -33,7 +33,7 @@ from neverforget.storage.longterm_fields import (
     id_of,
     id_text,
     key_hash,
-    named_in,
+    packed_in,
     unpack_ids,
 )
 from neverforget.storage.longterm_results import Status, TurnPoint
@@ -71,7 +71,7 @@ class LongTermState(LogState):
         super().__init__(fs, directory, shard, log, log_id, clock)
         self.table = MemoryTable()
         self.relations = RelationTable()
-        self.bodies: BodySource = bodies or LogBodies(log)
+        self.bodies: BodySource = bodies or LogBodies(log, self.is_erased_at)
         self.replayed_from = 0  # what stands below came from a snapshot
         self.applied = 0  # every record below it, of those that change anything, is in the table
         self.turns = 0  # odd while records take effect
@@ -226,9 +226,9 @@ class LongTermState(LogState):
         elif values["key"]:  # version 1 was unreadable: its key is known only now
             table.enter_key(row, values.pop("key"))
         table.set(row, **values)
-        cascade = unpack_ids(body.get(M[MemoryField.CASCADE], b""))
+        cascade = body.get(M[MemoryField.CASCADE], b"")
         if cascade:
-            self._forget_rows(table.find_many(cascade), position)
+            self._forget_rows(table.find_packed(cascade), position)
 
     def _chunked(self, header: Header, position: int, body: Body) -> None:
         """Of a chunk whose own record cannot be read this one says what it is."""
@@ -277,7 +277,7 @@ class LongTermState(LogState):
         self.relations.drop(source, self.target_in(body), kind)
 
     def _rows(self, body: Body) -> Array:
-        return self.table.find_many(named_in(body))
+        return self.table.find_packed(packed_in(body))
 
     def _forgotten(self, header: Header, position: int, body: Body) -> None:
         self._forget_rows(self._rows(body), position)

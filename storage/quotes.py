@@ -19,13 +19,18 @@ class Quotes:
     def __init__(self, texts: Iterable[str] = ()) -> None:
         self._texts: dict[int, str] = {}
         self._owners: dict[str, int] = {}  # how many
-        self._by_lead: dict[str, dict[int, set[str]]] = {}  # lead -> length -> texts
+        # Lead -> the only text that begins so, or length -> texts: most are alone, and a container
+        # for each would be walked by every collection.
+        self._by_lead: dict[str, str | dict[int, set[str]]] = {}
         self._leads: dict[int, int] = {}  # length of a lead -> how many leads have it
         for number, text in enumerate(texts):
             self.add(number, text)
 
     def __len__(self) -> int:
         return len(self._texts)
+
+    def __contains__(self, text: object) -> bool:
+        return text in self._owners
 
     def add(self, owner: int, text: str) -> None:
         """Blanks around it do not count; nothing but blanks is never found."""
@@ -40,10 +45,14 @@ class Quotes:
         if self._owners[text] > 1:
             return
         lead = text[:_LEAD]
-        if lead not in self._by_lead:
-            self._by_lead[lead] = {}
+        beside = self._by_lead.get(lead)
+        if beside is None:
+            self._by_lead[lead] = text
             self._leads[len(lead)] = self._leads.get(len(lead), 0) + 1
-        self._by_lead[lead].setdefault(len(text), set()).add(text)
+            return
+        if isinstance(beside, str):
+            beside = self._by_lead[lead] = {len(beside): {beside}}
+        beside.setdefault(len(text), set()).add(text)
 
     def discard(self, owner: int) -> bool:
         text = self._texts.pop(owner, None)
@@ -58,10 +67,11 @@ class Quotes:
     def _drop(self, text: str) -> None:
         lead = text[:_LEAD]
         beside = self._by_lead[lead]
-        beside[len(text)].remove(text)
-        if not beside[len(text)]:
-            del beside[len(text)]
-        if not beside:
+        if not isinstance(beside, str):
+            beside[len(text)].remove(text)
+            if not beside[len(text)]:
+                del beside[len(text)]
+        if isinstance(beside, str) or not beside:
             del self._by_lead[lead]
             self._leads[len(lead)] -= 1
             if not self._leads[len(lead)]:
@@ -75,6 +85,8 @@ class Quotes:
         if not self._texts:
             return
         lengths = sorted(self._leads, reverse=True)
+        if not any(self._begins_in(text, length) for length in lengths):
+            return
         at = 0
         while at < len(text):
             stop = self._found_at(text, at, lengths)
@@ -83,6 +95,11 @@ class Quotes:
                 at = stop
             else:
                 at += 1
+
+    def _begins_in(self, text: str, length: int) -> bool:
+        """Whether any of them may: most texts that are searched hold none."""
+        leads = {text[at : at + length] for at in range(len(text) - length + 1)}
+        return not self._by_lead.keys().isdisjoint(leads)
 
     def stand_in(self, text: str) -> bool:
         return next(self.places_in(text), None) is not None
@@ -100,6 +117,8 @@ class Quotes:
             beside = self._by_lead.get(text[at : at + length])
             if beside is None:
                 continue
+            if isinstance(beside, str):
+                beside = {len(beside): {beside}}
             # The longest one that fits is meant.
             for stop in sorted((at + each for each in beside), reverse=True):
                 if text[at:stop] in beside[stop - at] and is_whole(text, at, stop):

@@ -68,6 +68,20 @@ class RowIndex:
             return found
         return [*found, *(recent if isinstance(recent, list) else (recent,))]
 
+    def find_each(self, numbers: Array) -> tuple[Array, Array]:
+        """(places, rows): every row of each number, and where in ``numbers`` that stands; by place,
+        then in the order they were added. Any thread, as ``find``.
+        """
+        wanted = np.asarray(numbers, np.uint64)
+        recent = self._recent.copy()  # before the columns: a merge fills these first
+        if len(wanted) < len(recent):
+            recent = {number: recent[number] for number in wanted.tolist() if number in recent}
+        columns = (*self._columns, _columns_of(recent))
+        parts = [_places_of(each, wanted) for each in columns]
+        found = np.sort(np.concatenate([places << 32 | rows for places, rows in parts]))
+        found = found[np.append(True, found[1:] != found[:-1])[: len(found)]]
+        return found >> 32, found & 0xFFFFFFFF
+
     def find_all(self, numbers: Array) -> Array:
         """Every row of any of ``numbers``, in no order."""
         self._merge()
@@ -78,13 +92,8 @@ class RowIndex:
     def _merge(self) -> None:
         if not self._count:
             return
-        numbers, rows = [], []
-        for number, held in self._recent.items():
-            for row in held if isinstance(held, list) else (held,):
-                numbers.append(number)
-                rows.append(row)
         old, beside = self._columns
-        beside = _merged(beside, (np.array(numbers, np.uint64), np.array(rows, np.uint32)))
+        beside = _merged(beside, _columns_of(self._recent))
         if len(beside[1]) > max(_BESIDE_MAX, len(old[1]) // _SHARE):
             old, beside = _merged(old, beside), _NOTHING
         self._columns = old, beside
@@ -101,11 +110,25 @@ def _merged(held: Columns, more: Columns) -> Columns:
     return np.insert(held[0], places, numbers), np.insert(held[1], places, rows)
 
 
+def _columns_of(recent: dict[int, int | list[int]]) -> Columns:
+    """In the order that they were added."""
+    numbers, rows = [], []
+    for number, held in recent.items():
+        for row in list(held) if isinstance(held, list) else (held,):
+            numbers.append(number)
+            rows.append(row)
+    return _merged(_NOTHING, (np.array(numbers, np.uint64), np.array(rows, np.uint32)))
+
+
 def _rows_of(columns: Columns, wanted: Array) -> Array:
+    return _places_of(columns, wanted)[1]
+
+
+def _places_of(columns: Columns, wanted: Array) -> tuple[Array, Array]:
+    """(places in ``wanted``, rows) of everything that bears one of these numbers."""
     numbers, rows = columns
     first = numbers.searchsorted(wanted, "left")
-    last = numbers.searchsorted(wanted, "right")
-    counts = last - first
+    counts = numbers.searchsorted(wanted, "right") - first
     starts = np.repeat(first - np.concatenate(([0], np.cumsum(counts)[:-1])), counts)
-    found: Array = rows[starts + np.arange(int(counts.sum()))]
-    return found
+    places = np.repeat(np.arange(len(wanted)), counts)
+    return places, rows[starts + np.arange(int(counts.sum()))].astype(np.int64)

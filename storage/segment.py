@@ -115,12 +115,16 @@ class Segment:
                 bytes=n_bytes,
             ) from error
 
-    def whole(self, start: int) -> tuple[memoryview, list[tuple[int, int]]]:
-        """The file from its first byte, of which only what lies at or behind ``start`` is to be
-        looked at, and the (offset, bytes) that the disk could not read, which read as zero."""
+    def whole(
+        self, start: int, stop: int | None = None
+    ) -> tuple[memoryview, list[tuple[int, int]]]:
+        """The file from its first byte, of which only [``start``, ``stop``) is to be looked at, and
+        the (offset, bytes) that the disk could not read, which read as zero. ``stop`` None: to the
+        end."""
         if self.view is not None:
             return self.view, []
-        return read_whole_by_pread(self.file, start, self.length)
+        stop = self.length if stop is None else min(stop, self.length)
+        return read_whole_by_pread(self.file, start, stop)
 
     def copy(self, start: int, stop: int) -> bytes:
         """[start, stop) as it is now. A media error is an OSError (by pread), SIGBUS (by map)."""

@@ -8,7 +8,7 @@ positions. Both are named by the positions they were copied from.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from neverforget.storage.filesystem import FileSystem
@@ -29,7 +29,7 @@ def erase_copies(
     directory: Path,
     seed: int,
     doomed_by: Callable[[Header], bool],
-    ranges: Sequence[Range],
+    ranges: Iterable[Sequence[int]],
 ) -> None:
     """Zero the bodies of the records that ``doomed_by`` picks in every copy, whatever of a torn
     copy belongs to no record that can be told, and the log ``ranges`` in quarantined ones. Durable
@@ -78,7 +78,7 @@ def _unattributed(raw: bytes, base: int, seed: int) -> list[Range]:
     return [(start, stop - start) for start, stop in parts if start < stop]
 
 
-def _overlaps(ranges: Sequence[Range], base: int, length: int) -> Iterator[Range]:
+def _overlaps(ranges: Iterable[Sequence[int]], base: int, length: int) -> Iterator[Range]:
     for position, n_bytes in ranges:
         start, stop = max(position, base), min(position + n_bytes, base + length)
         if start < stop:

@@ -71,6 +71,7 @@ def test_an_erasure_waits_for_a_second_folder_that_is_being_opened(
     (asked,) = owned.start(owned.erase(secret))
     indexing = owned.owner.indexing
     assert indexing is not None
+    owned.until(lambda: not len(owned.owner.deletions))
     owned.until(lambda: not (indexing.index is None or indexing.index.erased))
     owned.pass_time(1.0)
     assert asked.replies == []

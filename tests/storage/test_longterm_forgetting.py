@@ -123,7 +123,8 @@ def test_ten_thousand_and_one_are_forgotten_by_tag_and_no_other(tmp_path: Path) 
         assert b.region._log.tail == tail, "a dry run writes nothing"
         answer = b.forget_where(tags=("gone",))
         assert answer.count == 10_001
-        assert len(set(answer.ids)) == 10_001
+        assert answer.ids == [], "so many are not listed"
+        assert b.region.status().forgotten == 10_001
         for _ in range(2):
             assert b.region.count(MemoryFilter(tags=("gone",))) == 0
             assert b.region.count(MemoryFilter(agent="ana")) == 1999
@@ -132,12 +133,12 @@ def test_ten_thousand_and_one_are_forgotten_by_tag_and_no_other(tmp_path: Path) 
             (entry,) = b.audit()
             assert (entry.operation, entry.details["count"]) == ("forget", 10_001)
             assert entry.target == {"filter": {"tags": ["gone"]}}
-            assert b.audit(target=answer.ids[5000]) == [entry]
+            assert b.audit(target=memory_id(5_001)) == [entry]
             assert b.audit(target=memory_id(10_500)) == []
             b.reopen(seal=True)
         assert b.forget_where(tags=("gone",)).count == 0
         assert len(b.audit()) == 1, "what changed nothing has no entry"
-        assert b.undo(answer.ids[77]).count == 1
+        assert b.undo(memory_id(78)).count == 1
         assert b.texts(tags=("gone",)) == ["m77"]
         report = b.region.deletion_report(None, None)
         assert (report.forgotten, report.restored) == (10_001, 1)

@@ -1,0 +1,159 @@
+"""Deletions of many memories at the owner: everybody else is served between their slices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from neverforget.actors import longterm_messages as m
+from neverforget.actors.longterm_messages import packed
+from neverforget.actors.messages import AnyRequest, Failure
+from neverforget.storage import longterm_erasure_plan, longterm_matching
+from neverforget.storage.longterm_results import MemoryFilter
+from tests.actors.conftest import Owning
+from tests.actors.longterm_owners import PRODUCER, OwnedLongTerm
+from tests.fakes.failing_filesystem import FailingFileSystem
+from tests.storage.bytes_left import left_of
+
+NEVER = 2**62
+
+
+@pytest.fixture(autouse=True)
+def short_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(longterm_erasure_plan, "_SLICE", 1)
+    monkeypatch.setattr(longterm_matching, "SLICE", 1)
+
+
+@pytest.fixture
+def owned(owning: Owning) -> OwnedLongTerm:
+    """Ten memories of team a, and as many others."""
+    opened = owning("none")
+    for team, word in (("a", "unmistakable"), ("b", "ordinary")):
+        texts = [f"{word} {n}" for n in range(10)]
+        opened.remember(*texts, namespace=(team,), metadata={"team": team})
+    return opened
+
+
+def head(owned: OwnedLongTerm) -> tuple[int, tuple[str, ...], str, int, int]:
+    number = owned.next_id()
+    return number, (), "tester", PRODUCER, number
+
+
+def forget_where(owned: OwnedLongTerm, **wanted: Any) -> m.ForgetWhere:
+    return m.ForgetWhere(
+        *head(owned), "forget", packed(MemoryFilter(**wanted)), False, "confirmed", None
+    )
+
+
+def purge(owned: OwnedLongTerm) -> m.Purge:
+    return m.Purge(*head(owned), NEVER, False, "confirmed", None)
+
+
+def erase_where(owned: OwnedLongTerm, *namespace: str) -> m.EraseMemoriesWhere:
+    return m.EraseMemoriesWhere(*head(owned), namespace, False, "confirmed", None)
+
+
+def deletion(owned: OwnedLongTerm, how: str) -> AnyRequest:
+    """Of the ten memories of team a."""
+    if how == "forget_where":
+        return forget_where(owned, where={"metadata.team": "a"})
+    if how == "erase_where":
+        return erase_where(owned, "a")
+    owned.ask(forget_where(owned, namespace=("a",)), m.ForgottenReply)
+    return purge(owned)
+
+
+@pytest.mark.parametrize("how", ["forget_where", "purge", "erase_where"])
+def test_others_are_answered_between_the_slices_of_a_deletion(
+    owned: OwnedLongTerm, how: str
+) -> None:
+    """A purge of 100,000 kept every append and recall waiting for nine seconds."""
+    (asked,) = owned.start(deletion(owned, how))
+    turns = 0
+    while len(owned.owner.deletions):
+        texts = [f"beside {turns}"]
+        (remembered,) = owned.start(owned.remember_request(*texts, namespace=("b",)))
+        assert isinstance(remembered.answer, m.MemoriesReply), "at once"
+        (counted,) = owned.start(m.Memories(1, packed(MemoryFilter()), None, None, False, 100))
+        assert isinstance(counted.answer, m.MemoryPageReply)
+        assert owned.owner.deadline() == 0.0, "it goes on without being asked"
+        owned.tick()
+        turns += 1
+    assert turns > 10
+    owned.until(lambda: bool(asked.replies))
+    if how == "erase_where":
+        assert isinstance(asked.answer, m.MemoriesErasedReply)
+        assert asked.answer.result.memories == 10
+    else:
+        assert isinstance(asked.answer, m.ForgottenReply) and asked.answer.count == 10
+    status = owned.status().region
+    assert status is not None and status.memories == 10 + turns
+    if how != "forget_where":
+        assert left_of(owned.directory, "unmistakable") == []
+
+
+def test_what_is_on_record_is_found_by_no_recall_though_its_bytes_are_still_there(
+    owned: OwnedLongTerm,
+) -> None:
+    owned.settle()
+    (asked,) = owned.start(erase_where(owned, "a"))
+    region = owned.owner._life.region
+    assert region is not None
+    while not region.state.unfinished:
+        owned.tick()
+    assert b"unmistakable 3" in b"".join(p.read_bytes() for p in owned.directory.rglob("*.seg"))
+    (recalled,) = owned.start(owned.recall_request("unmistakable", strategy="text", after=0))
+    assert region.state.unfinished and not asked.replies
+    owned.until(lambda: bool(recalled.replies))
+    assert isinstance(recalled.answer, m.RecallReply)
+    assert b"unmistakable" not in recalled.answer.hits
+    owned.until(lambda: bool(asked.replies))
+    assert left_of(owned.directory, "unmistakable") == []
+
+
+def test_deletions_go_one_after_the_other_and_a_repeat_waits_for_the_first(
+    owned: OwnedLongTerm,
+) -> None:
+    """It is answered from the record, and that is there before the bytes are gone."""
+    request = erase_where(owned, "a")
+    first, again, other = owned.start(request, request, erase_where(owned, "b"))
+    owned.until(lambda: bool(again.replies))
+    assert first.replies and first.answer == again.answer
+    assert left_of(owned.directory, "unmistakable") == []
+    owned.until(lambda: bool(other.replies))
+    status = owned.status().region
+    assert status is not None and status.memories == 0
+
+
+def test_who_asks_for_an_erasure_of_an_owner_that_ends_is_told(owned: OwnedLongTerm) -> None:
+    under_way, waits = owned.start(erase_where(owned, "a"), erase_where(owned, "b"))
+    owned.tick()
+    owned.owner.close()
+    for asked in (under_way, waits):
+        assert isinstance(asked.answer, Failure)
+        assert asked.answer.code == "unavailable"
+
+
+def test_the_disk_fails_in_the_middle_of_an_erasure_and_the_next_opening_completes_it(
+    owning: Owning,
+) -> None:
+    fs = FailingFileSystem()
+    owned = owning("none", fs=fs)
+    owned.remember(*[f"unmistakable {n}" for n in range(5)], namespace=("a",))
+    request = erase_where(owned, "a")
+    (asked, waits) = owned.start(request, erase_where(owned, "b"))
+    region = owned.owner._life.region
+    assert region is not None
+    while not region.state.unfinished:
+        owned.tick()
+    fs.fails = lambda op, path: op == "sync"
+    while not asked.replies:
+        owned.tick()
+    fs.mend()
+    assert isinstance(asked.answer, Failure) and asked.answer.code == "poisoned"
+    owned.until(lambda: bool(waits.replies))
+    assert isinstance(waits.answer, m.MemoriesErasedReply), "nobody had begun with it"
+    again = owned.ask(request, m.MemoriesErasedReply)
+    assert again.result.memories == 5
+    assert left_of(owned.directory, "unmistakable") == []
