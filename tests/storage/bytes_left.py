@@ -53,7 +53,8 @@ def _indexes_where(root: Path, holds: Callable[[set[str]], bool]) -> list[str]:
 
 def terms_of(directory: Path) -> set[str]:
     """All terms in the words of a text index, and the words of its labels. It may be in use."""
-    with tempfile.TemporaryDirectory() as aside:
+    # The reader has a thread that may lock the copy, by a file in it, while it is being removed.
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as aside:
         copy = Path(aside) / "text"
         shutil.copytree(directory, copy)
         index = tantivy.Index.open(str(copy))
