@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 IDLE_S: Final = 5.0  # after the last change
 LOG_BYTES_MAX: Final = 64 * 1024 * 1024  # behind the last generation
-QUICK_BYTES: Final = 64 * 1024 * 1024  # of derived files, that an orderly end may write anew
+QUICK_BYTES: Final = 64 * 1024 * 1024  # of what is stored, that an orderly end may write once more
 QUICK_CHANGES: Final = 2_000
 PAUSE_S_MIN: Final = 0.5
 PAUSE_S_MAX: Final = 60.0
@@ -249,15 +249,22 @@ class Storing:
     # ---- the end ---------------------------------------------------------------------------------
 
     def _store_now(self) -> None:
-        index = self._stored.index
+        """Words and rows of what is new, and vectors where they are not many."""
+        stored, index = self._stored, self._stored.index
+        if self._region.poisoned is not None:
+            return
         index.notice()
+        if stored.bytes_anew(vectors=False) > QUICK_BYTES:
+            return
         while index.bring(_SLICE):
             if index.lag > QUICK_CHANGES:
                 return
-        if self._region.poisoned is None and self._region.durable >= index.upto:
-            trains = index.vectors is not None and index.vectors.fold_trains()
-            if not (trains and index.erased):  # the next owner sees to that when it opens them
-                self._stored.publish(vectors=not trains)
+        trains = index.vectors is not None and index.vectors.fold_trains()
+        if trains and index.erased:
+            return  # the next owner sees to that when it opens them
+        if self._region.durable >= index.upto:
+            small = stored.bytes_anew(vectors=True) <= QUICK_BYTES
+            stored.publish(vectors=small and not trains)
 
     def _failed(self, error: Exception) -> None:
         """It is tried again after a pause. A mistake of ours is raised."""

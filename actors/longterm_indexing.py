@@ -18,7 +18,7 @@ from typing import Final
 from neverforget.actors.embedder_change import EmbedderChange
 from neverforget.actors.embedding import Embedding
 from neverforget.actors.embedding_pumps import Description
-from neverforget.actors.generation_storing import PAUSE_S_MAX, PAUSE_S_MIN, QUICK_BYTES, said
+from neverforget.actors.generation_storing import PAUSE_S_MAX, PAUSE_S_MIN, said
 from neverforget.actors.index_folders import IndexFolders, OnDisk
 from neverforget.actors.known_speakers import KnownSpeakers
 from neverforget.actors.longterm_spec import LongTermSpec
@@ -221,7 +221,7 @@ class Indexing:
         current, self._current = self._current, None
         self.change.close()
         if current is not None:
-            current.close(orderly=orderly and self.on_disk.bytes <= QUICK_BYTES)
+            current.close(orderly=orderly)
 
     def _go_on(self) -> None:
         if self._ending.is_set():

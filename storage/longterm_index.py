@@ -39,7 +39,7 @@ from neverforget.storage.longterm_waiting import Waiting, WaitingForVectors
 from neverforget.storage.memory_table import NO_ROW, Array
 from neverforget.storage.quotes import Quotes, stands_in
 from neverforget.storage.record import Header
-from neverforget.storage.text_index import CONTEXT, TextDocument, TextIndex
+from neverforget.storage.text_index import CONTEXT, PAUSE_DOCUMENTS, TextDocument, TextIndex
 from neverforget.storage.vector_index import VectorIndex
 
 __all__ = ["LongTermIndex", "Waiting"]
@@ -320,14 +320,18 @@ class LongTermIndex(WaitingForVectors):
         """Keep what is brought from now on, for a text index that is made beside this one."""
         self._kept = {}
 
-    def change_text(self, text: TextIndex | None) -> None:
+    def change_text(
+        self, text: TextIndex | None, pause: Callable[[], object] = lambda: None
+    ) -> None:
         """Go over to ``text``, which was made of what was in when ``keep_words`` was called. None:
-        stay with the one that there is.
+        stay with the one that there is. ``pause`` is called now and then.
         """
         kept, self._kept = self._kept, None
         if text is None:
             return
-        for row, document in (kept or {}).items():
+        for number, (row, document) in enumerate((kept or {}).items()):
+            if number % PAUSE_DOCUMENTS == 0:
+                pause()
             if document is None:
                 text.remove([row])
             else:

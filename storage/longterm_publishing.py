@@ -38,11 +38,10 @@ from neverforget.storage.manifest import Manifest, Part, free_name, publish
 from neverforget.storage.manifest import Role as PartRole
 from neverforget.storage.memory_table import Array
 from neverforget.storage.table_file import write_table
-from neverforget.storage.text_index import Commit, TextDocument, TextIndex
+from neverforget.storage.text_index import PAUSE_DOCUMENTS, Commit, TextDocument, TextIndex
 from neverforget.storage.vector_index import Fold, VectorBase
 
 _PAUSE_S: Final = 0.0001
-_PAUSE_DOCUMENTS: Final = 16
 
 
 class Superseded(Exception):
@@ -62,7 +61,7 @@ class Words:
         self, bodies: BodySource, forgotten: ForgottenTexts, pause: Callable[[], object]
     ) -> Iterator[TextDocument]:
         for number, row in enumerate(np.flatnonzero(self.positions).tolist()):
-            if number % _PAUSE_DOCUMENTS == 0:
+            if number % PAUSE_DOCUMENTS == 0:
                 pause()
             try:
                 header, body = bodies.read(int(self.positions[row]))
@@ -122,7 +121,7 @@ class Publication:
         self.manifest = manifest
         if self.commit is not None:
             try:
-                self.commit.run()
+                self.commit.run(self.pause)
             except (OutOfSpace, Poisoned) as error:
                 self.commit_error = error  # the generation is whole, its words are behind
         return True

@@ -31,7 +31,7 @@ from neverforget.storage.record import Header
 
 GENERATIONS_MAX: Final = 8  # the oldest are merged beyond it
 
-_PAUSE_ROWS: Final = 16  # between two pauses, for a writer beside a busy thread
+_PAUSE_ROWS: Final = 32  # between two pauses, for a writer beside a busy thread: a millisecond
 _TEXT = M[MemoryField.TEXT]
 # Fields that a column of their own holds, as they are in a body; absent is None.
 _PLAIN: Final = {

@@ -18,9 +18,11 @@ from neverforget.storage.longterm_folding import FoldingTurn, born_digest, store
 from neverforget.storage.longterm_index import LongTermIndex
 from neverforget.storage.longterm_moment import Moment
 from neverforget.storage.longterm_publishing import Publication, Words
+from neverforget.storage.longterm_row_generations import GENERATIONS_MAX
 from neverforget.storage.longterm_snapshot import Snapshot
 from neverforget.storage.longterm_state import LongTermState
 from neverforget.storage.manifest import Manifest, Part, collect, free_name
+from neverforget.storage.manifest import Role as PartRole
 from neverforget.storage.vector_index import Fold, VectorBase
 
 TABLE_LAG_BYTES = 8 * 1024 * 1024  # of the log behind the stored table, replayed on opening
@@ -150,7 +152,7 @@ class Storing:
             self._saved_part = kept[-1] if kept else None
         if publication.made_text is not None:
             old = index.text
-            index.change_text(publication.made_text)
+            index.change_text(publication.made_text, publication.pause)
             publication.made_text = None
             self._text_name = publication.text_name
             old.close()
@@ -204,6 +206,19 @@ class Storing:
         manifest = self.finish(publication)
         assert manifest is not None
         return manifest
+
+    def bytes_anew(self, *, vectors: bool) -> int:
+        """About how much of what is stored a generation that is begun now would write once more."""
+        index, manifest = self.index, self.manifest
+        roles: set[PartRole] = set()
+        if len(manifest.of("rows")) >= GENERATIONS_MAX:
+            roles.add("rows")
+        if any(index.upto - part.stop >= TABLE_LAG_BYTES for part in manifest.of("table")):
+            roles.add("table")
+        if vectors and index.vectors is not None:
+            roles.add("vectors")
+        parts = [part for part in manifest.parts if index.erased or part.role in roles]
+        return sum(part.seal.size for part in parts if part.seal is not None)
 
     # ---- vectors, on their own turn --------------------------------------------------------------
 

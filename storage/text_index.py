@@ -21,7 +21,7 @@ Words of removed documents stay in tantivy's files until segments merge. To be r
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -44,6 +44,7 @@ __all__ = ["CONTEXT", "TEXT", "Commit", "TextDocument", "TextHits", "TextIndex",
 
 COMMIT_DOCUMENTS: Final = 1_000  # overlay rows or removed ids that make a commit due
 COMMIT_WORDS: Final = 200_000
+PAUSE_DOCUMENTS: Final = 16  # between two pauses
 
 _HEAP_BYTES = 20_000_000
 _LOAD_HEAP_BYTES = 60_000_000
@@ -59,14 +60,15 @@ class Commit:
     watermark: int
     done: TextState | None = field(default=None, init=False)
 
-    def run(self) -> None:
+    def run(self, pause: Callable[[], object] = lambda: None) -> None:
         """Write it to disk; durable when it returns. OutOfSpace: nothing is lost, the next commit
-        brings it. Poisoned: build the index anew, this one takes no more.
+        brings it. Poisoned: build the index anew, this one takes no more. ``pause`` is called now
+        and then.
         """
         # Ids of documents too: an attempt that failed late may have brought them already.
         gone = np.union1d(self.removed, self.layers.ids())
         self.done = self.disk.write(
-            self.layers.living(), gone.tolist(), self.watermark, _HEAP_BYTES
+            with_pauses(self.layers.living(), pause), gone.tolist(), self.watermark, _HEAP_BYTES
         )
 
 
@@ -228,6 +230,16 @@ class TextIndex:
         brought = commit is not None and layer in commit.layers.layers
         if brought or (self._searcher.doc_freq("id", key) and not self._removed.is_frozen(key)):
             self._removed.add(key)
+
+
+def with_pauses(
+    documents: Iterable[TextDocument], pause: Callable[[], object]
+) -> Iterator[TextDocument]:
+    """What makes Python work for long lets others have the interpreter between two slices."""
+    for number, document in enumerate(documents):
+        if number % PAUSE_DOCUMENTS == 0:
+            pause()
+        yield document
 
 
 def _ready(document: TextDocument) -> TextDocument:

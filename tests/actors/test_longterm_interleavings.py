@@ -10,7 +10,7 @@ import pytest
 
 from neverforget.actors import longterm_checks, longterm_searching
 from neverforget.actors import longterm_messages as m
-from neverforget.actors.index_folders import IndexFolders, OnDisk
+from neverforget.actors.index_folders import IndexFolders
 from neverforget.actors.messages import SYNC_PROCESS, Failure, Verify, VerifyReply
 from neverforget.actors.open_indexes import OpenIndexes
 from neverforget.actors.query_vectors import QueryVectors
@@ -196,7 +196,6 @@ def test_nothing_of_a_lost_region_is_looked_at(owning: Owning) -> None:
     owned.settle()
     indexing = owned.owner.indexing
     assert indexing is not None and indexing.index is not None
-    indexing.on_disk = OnDisk(1, 0, 1 << 40)  # too much to be stored at the end
     upto = indexing.index.upto
     once = iter([True])  # the recovery, which begins at once, finds the disk mended
     fs.fails = lambda op, path: op == "sync" and path.suffix == ".seg" and next(once, False)

@@ -356,6 +356,22 @@ def test_a_commit_analyses_nothing_again_and_copies_nothing(
     assert sorted(found(index, "beta")) == list(range(15))
 
 
+def test_a_commit_pauses_between_slices_of_bounded_size(index: TextIndex, monkeypatch: Any) -> None:
+    monkeypatch.setattr(text_index, "PAUSE_DOCUMENTS", 4)
+    written, pauses = list[int](), list[int]()
+    index.add(TextDocument(n, "alpha") for n in range(10))
+    commit = index.begin_commit(1)
+
+    def write(documents: Any, *_: Any) -> Any:
+        for document in documents:
+            written.append(document.id)
+        return index._disk.state
+
+    monkeypatch.setattr(index._disk, "write", write)
+    commit.run(lambda: pauses.append(len(written)))
+    assert pauses == [0, 4, 8] and written == list(range(10))
+
+
 def test_what_is_in_memory_costs_the_collector_nothing(
     index: TextIndex, rng: random.Random
 ) -> None:
