@@ -200,22 +200,23 @@ class Memories(Request, tag=52):
 
 
 class History(Request, tag=53):
-    """Versions after ``after`` (0: all), oldest first."""
+    """Versions before the one whose record is at ``before`` (0: all), newest first."""
 
     scope: Namespace
     memory: str
     include_forgotten: bool
-    after: int
+    before: int
 
 
 class Relations(Request, tag=54):
-    """``direction``: "out", "in" or "both"."""
+    """``direction``: "out", "in" or "both". ``start``: ``next`` of the reply before."""
 
     scope: Namespace
     memory: str
     kind: str | None
     direction: str
     limit: int
+    start: int = 0
 
 
 class Recall(Request, tag=55):

@@ -54,7 +54,11 @@ class MemoryPageReply(Reply, tag=134):
 
 
 class RelationsReply(Reply, tag=135):
+    """``next``: where to go on, as long as ``epoch`` is the same; None: that was all."""
+
     relations: list[RelationView]
+    next: int | None
+    epoch: int
 
 
 class FoundChunk(msgspec.Struct, array_like=True):

@@ -34,10 +34,13 @@ from neverforget.storage.longterm_results import (
     MemoryView,
     Namespace,
     NewMemory,
+    RelationView,
     Remembered,
     TurnPoint,
 )
 
+VERSIONS_MAX = 1_000  # in one reply: 30 ms
+RELATIONS_MAX = 2_000  # looked at for one reply: 10 ms
 Read = Callable[[LongTermRegion, Any], AnyReply]
 
 
@@ -228,25 +231,29 @@ def _memories(region: LongTermRegion, r: m.Memories) -> AnyReply:
 
 def _history(region: LongTermRegion, r: m.History) -> AnyReply:
     require_inside(region, r.memory, r.scope)
-    versions = region.history(r.memory, include_forgotten=r.include_forgotten)
-    wanted = [view for view in versions if view.version > r.after]
     found: list[MemoryView] = []
-    n_bytes = 0
-    for view in wanted:
+    n_bytes, more = 0, False
+    for view in region.history_back(
+        r.memory, include_forgotten=r.include_forgotten, before=r.before or None
+    ):
         n_bytes += bytes_of(view)
-        if found and n_bytes > region.reply_bytes_max:
+        more = bool(found) and (n_bytes > region.reply_bytes_max or len(found) == VERSIONS_MAX)
+        if more:
             break
         found.append(view)
-    more = len(found) < len(wanted)
     return m.MemoriesReply(r.id, packed(found), [False] * len(found), 0, more)
 
 
 def _relations(region: LongTermRegion, r: m.Relations) -> AnyReply:
     require_inside(region, r.memory, r.scope)
-    found = region.relations(r.memory, kind=r.kind, direction=r.direction)
-    if r.scope:
-        found = [one for one in found if _ends_inside(region, one.source, one.target, r.scope)]
-    return m.RelationsReply(r.id, found[: r.limit])
+    found: list[RelationView] = []
+    relations = region.relations_from(r.memory, kind=r.kind, direction=r.direction, start=r.start)
+    for looked, (number, one) in enumerate(relations):
+        if len(found) == r.limit or looked == RELATIONS_MAX:
+            return m.RelationsReply(r.id, found, number, region.epoch)
+        if not r.scope or _ends_inside(region, one.source, one.target, r.scope):
+            found.append(one)
+    return m.RelationsReply(r.id, found, None, region.epoch)
 
 
 def _ends_inside(

@@ -190,8 +190,8 @@ class MemoryMethods(StoreRunning):
     def relations(
         self, id: str, *, kind: str | None = None, direction: reading.Direction = "both"
     ) -> list[Relation]:
-        """The relations of a memory in the order they were made, at most 10,000. direction: "out"
-        begin at it, "in" end at it. Those whose other end is forgotten, or outside this view, are
+        """All relations of a memory in the order they were made. direction: "out" begin at it, "in"
+        end at it. Those whose other end is forgotten, or outside this view, are
         not shown. Raises NotFound.
         """
         return self._run(reading.relations(self._scope, id, kind, direction))

@@ -35,7 +35,7 @@ from neverforget.storage.type_names import a_type
 
 IDS_MAX = 1_000  # asked for at a time
 PAGE_MAX = 10_000  # an owner lists no more at a time
-RELATIONS_MAX = 10_000
+RELATIONS_MAX = 1_000  # alike
 Direction = Literal["out", "in", "both"]
 DIRECTIONS = ("out", "in", "both")
 
@@ -144,13 +144,13 @@ def memories(
 def history(scope: Scope, memory_id: str) -> Operation[list[Memory]]:
     """Every version, oldest first."""
     wanted = checked_id(memory_id)
-    found: list[Memory] = []
+    found: list[MemoryView] = []
     while True:
-        after = found[-1].version if found else 0
-        reply: MemoriesReply = yield Call(LONGTERM, History(0, scope.root, wanted, False, after))
-        found += [memory_of(view) for view in unpacked(reply.memories, list[MemoryView])]
+        before = found[-1].position if found else 0
+        reply: MemoriesReply = yield Call(LONGTERM, History(0, scope.root, wanted, False, before))
+        found += unpacked(reply.memories, list[MemoryView])
         if not reply.more:
-            return found
+            return [memory_of(view) for view in reversed(found)]
 
 
 # ---- relations -----------------------------------------------------------------------------------
@@ -162,16 +162,19 @@ def relations(
     """Those that begin at it, end at it, or both, in the order they were made."""
     if direction not in DIRECTIONS:
         raise InvalidArgument(f'direction is {direction!r}; pass "out", "in" or "both"')
-    request = Relations(
-        0,
-        scope.root,
-        checked_id(memory_id),
-        None if kind is None else checked_kind(kind),
-        direction,
-        RELATIONS_MAX,
-    )
-    reply: RelationsReply = yield Call(LONGTERM, request)
-    return [relation_of(view) for view in reply.relations]
+    wanted, of_kind = checked_id(memory_id), None if kind is None else checked_kind(kind)
+    found: list[Relation] = []
+    start, epoch = 0, None
+    while True:
+        request = Relations(0, scope.root, wanted, of_kind, direction, RELATIONS_MAX, start)
+        reply: RelationsReply = yield Call(LONGTERM, request)
+        if start and reply.epoch != epoch:  # another owner counts anew
+            found, start = [], 0
+            continue
+        found += [relation_of(view) for view in reply.relations]
+        if reply.next is None:
+            return found
+        start, epoch = reply.next, reply.epoch
 
 
 def provenance(scope: Scope, memory_id: str) -> Operation[list[TurnRef]]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
 
 import numpy as np
 
+from neverforget.storage.control import Body
 from neverforget.storage.errors import Corrupt, InvalidArgument, NotFound
 from neverforget.storage.log_heads import heads_of
 from neverforget.storage.longterm_bodies import view_of
@@ -45,6 +45,7 @@ from neverforget.storage.window_parts import check_limit
 
 UNREADABLE = "unreadable"
 _LIMIT_MAX = 10_000
+_RELATIONS_AT_ONCE = 1_000
 _BODIES_MAX = 2_000  # looked at for a page with ``where``: 40 ms
 DERIVED_FROM = "derived-from"
 
@@ -198,46 +199,80 @@ class LongTermReads:
         """Every version, oldest first, each with the tags it had when it was written, the last one
         with those of now. A version that cannot be read is marked; one that was erased is left out.
         """
+        return list(self.history_back(memory_id, include_forgotten=include_forgotten))[::-1]
+
+    def history_back(
+        self, memory_id: str, *, include_forgotten: bool = False, before: int | None = None
+    ) -> Iterator[MemoryView]:
+        """As ``history``, newest first, each made when it is asked for. ``before``: the position of
+        one of them, to go on behind it. Raises NotFound, Corrupt.
+        """
         row = self.row(memory_id, include_forgotten=include_forgotten)
-        state = self._state
-        status = STATUS_NAMES[Status(state.table.get(row, "status"))]
-        born = state.table.get(row, "born")
-        current = state.table.get(row, "position")
-        found = []
-        for position in self.versions(row):
+        if before is not None and id_in(self._state.log.header(before)) != self._state.table.id(
+            row
+        ):
+            raise NotFound(f"memory {memory_id} has no version at position {before}")
+        return self._views_back(row, before)
+
+    def _views_back(self, row: int, before: int | None) -> Iterator[MemoryView]:
+        table = self._state.table
+        status = STATUS_NAMES[Status(table.get(row, "status"))]
+        born, current = table.get(row, "born"), table.get(row, "position")
+        for position, record in self._chain(row, before):
             if position == current:
-                found.append(self.view_or_mark(row))
-            elif not state.is_erased_at(position):
-                try:
-                    header, body = state.bodies.read(position)
-                    found.append(view_of(header, position, body, status=status, born=born))
-                except Corrupt:
-                    found.append(self._unreadable(row, position))
-        return found
+                yield self.view_or_mark(row)
+                continue
+            try:
+                if record is None:
+                    raise Corrupt(f"the version at {position} cannot be read")
+                yield view_of(record[0], position, record[1], status=status, born=born)
+            except Corrupt:
+                yield self._unreadable(row, position)
 
     def version(self, row: int, version: int) -> tuple[Header, dict[int, object]]:
         """The record of one version. Raises NotFound, Corrupt."""
-        for position in self.versions(row):
-            if self._state.is_erased_at(position):
-                continue
-            header, body = self._state.bodies.read(position)
+        for position, record in self._chain(row):
+            header, body = self._state.bodies.read(position) if record is None else record
             if body.get(M[MemoryField.VERSION], 1) == version:
                 return header, body
         raise NotFound(f"memory {id_text(self._state.table.id(row))} has no version {version}")
 
     def versions(self, row: int) -> list[int]:
-        """Positions of its content records, oldest first."""
+        """Positions of its content records, oldest first, without those that were erased."""
+        return [position for position, _ in self._chain(row)][::-1]
+
+    def _chain(
+        self, row: int, before: int | None = None
+    ) -> Iterator[tuple[int, tuple[Header, Body] | None]]:
+        """Its versions, newest first, where each stands and what it says; None: it cannot be read.
+        What was erased is left out: so is what came before it, which went as well.
+        """
         state = self._state
-        position = state.table.get(row, "position")
-        found = [position]
+        born = state.table.get(row, "born")
+        position = state.table.get(row, "position") if before is None else before
+        handed_out = before is not None
+        while True:
+            record = self._record_at(position)
+            if not handed_out:
+                yield position, record
+            handed_out = False
+            if position == born:
+                return
+            previous = None if record is None else record[1].get(M[MemoryField.PREVIOUS])
+            if previous is None:
+                break
+            if state.is_erased_at(previous):
+                return
+            position = previous
+        for each in reversed(self._versions_by_headers(state.table.id(row))):
+            if each < position and not state.is_erased_at(each):
+                yield each, self._record_at(each)
+
+    def _record_at(self, position: int) -> tuple[Header, Body] | None:
         try:
-            while position != state.table.get(row, "born"):
-                _, body = state.bodies.read(position)
-                position = body[M[MemoryField.PREVIOUS]]
-                found.append(position)
-        except (Corrupt, KeyError):
-            return self._versions_by_headers(state.table.id(row))
-        return found[::-1]
+            return self._state.bodies.read(position)
+        except Corrupt:
+            return None
 
     def _versions_by_headers(self, wanted: Id) -> list[int]:
         """A link of the chain is lost: every header is asked."""
@@ -250,15 +285,18 @@ class LongTermReads:
     # ---- relations -------------------------------------------------------------------------------
 
     def relations(
-        self,
-        memory_id: str,
-        *,
-        kind: str | None = None,
-        direction: str = "both",
-        limit: int = _LIMIT_MAX,
+        self, memory_id: str, *, kind: str | None = None, direction: str = "both"
     ) -> list[RelationView]:
         """From it ("out"), to it ("in"), or both, in the order they were made; those whose other
         end is forgotten are not seen.
+        """
+        return [view for _, view in self.relations_from(memory_id, kind=kind, direction=direction)]
+
+    def relations_from(
+        self, memory_id: str, *, kind: str | None = None, direction: str = "both", start: int = 0
+    ) -> Iterator[tuple[int, RelationView]]:
+        """As ``relations``, each with its number, from the number ``start`` on. Numbers are good
+        while the region is open.
         """
         if direction not in ("out", "in", "both"):
             raise InvalidArgument(f'direction {direction!r}: "out", "in" or "both"')
@@ -266,24 +304,27 @@ class LongTermReads:
         numbers = self._state.relations.of(
             row, outgoing=direction != "in", incoming=direction != "out"
         )
-        return list(islice(self._seen(numbers, kind), limit))
+        return self._seen(numbers[numbers >= start], kind)
 
     def provenance(self, memory_id: str) -> list[TurnPoint]:
         """The turns it came from."""
         outgoing = self.relations(memory_id, direction="out")
         return [r.target for r in outgoing if isinstance(r.target, TurnPoint)]
 
-    def _seen(self, numbers: Array, kind: str | None) -> Iterator[RelationView]:
+    def _seen(self, numbers: Array, kind: str | None) -> Iterator[tuple[int, RelationView]]:
+        relations = self._state.relations
+        if kind is not None:
+            code = relations.kinds.known(kind)
+            numbers = numbers[relations.column("kind")[numbers] == (-1 if code is None else code)]
+        for at in range(0, len(numbers), _RELATIONS_AT_ONCE):
+            yield from self._seen_of(numbers[at : at + _RELATIONS_AT_ONCE])
+
+    def _seen_of(self, numbers: Array) -> Iterator[tuple[int, RelationView]]:
         state, table = self._state, self._state.relations
-        code = None if kind is None else table.kinds.known(kind)
-        if kind is not None and code is None:
-            return
         status = state.table.column("status")
         columns = [table.column(n)[numbers].tolist() for n in ("source", "target", "kind")]
         weights = table.column("weight")[numbers].tolist()
-        for source, target, kind_code, weight in zip(*columns, weights):
-            if code is not None and kind_code != code:
-                continue
+        for number, source, target, kind, weight in zip(numbers.tolist(), *columns, weights):
             if status[source] >= Status.FORGOTTEN:
                 continue
             end: str | TurnPoint
@@ -294,7 +335,7 @@ class LongTermReads:
             else:
                 end = id_text(state.table.id(target))
             source_id = id_text(state.table.id(source))
-            yield RelationView(source_id, end, table.kinds.values[kind_code], weight)
+            yield number, RelationView(source_id, end, table.kinds.values[kind], weight)
 
     # ---- chunks ----------------------------------------------------------------------------------
 

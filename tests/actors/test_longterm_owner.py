@@ -81,8 +81,8 @@ def test_a_revision_is_found_by_its_new_words_only(longterm: OwnedLongTerm) -> N
     assert longterm.found("cat", strategy="text") == []
     history = longterm.ask(m.History(99, (), memory, False, 0), m.MemoriesReply)
     assert [(v.version, v.text) for v in views(history)] == [
-        (1, "the cat sleeps"),
         (2, "a dog barks"),
+        (1, "the cat sleeps"),
     ]
 
 
