@@ -64,7 +64,7 @@ class Storing:
         self._changed_at: float | None = None  # since the last one was begun
         self._pause_s = PAUSE_S_MIN
         self._not_before = 0.0
-        self._wanted = self._with_vectors = False
+        self._wanted = self._with_vectors = self._anew = False
         self._ending = False
         self._vectors_wait = False  # they are stored, and no generation names them yet
 
@@ -78,6 +78,11 @@ class Storing:
     def store_now(self) -> None:
         """The next step begins one, with all vectors, whatever else."""
         self._wanted = self._with_vectors = True
+
+    def store_anew(self) -> None:
+        """What is stored is damaged: the next step begins one that copies nothing of it."""
+        self._stored.distrust()
+        self._wanted = self._anew = True
 
     def step(self) -> bool:
         """Begin or finish one. True: there is a new generation, or the news that there is none."""
@@ -148,20 +153,27 @@ class Storing:
         """Vectors that are under way are waited for where they have to be in, or where nothing is
         urgent.
         """
-        waits = self._with_vectors or self._stored.index.erased or self._is_idle()
+        waits = self._makes_vectors or self._is_idle()
         return self._is_due() and not (waits and self._folding is not None)
 
+    @property
+    def _makes_vectors(self) -> bool:
+        """The next generation does, itself."""
+        return self._with_vectors or self._anew or self._stored.index.erased
+
     def _begin(self) -> None:
+        if self._stored.is_damaged():
+            self.store_anew()
         with self._owner_waits():
             if self._stored.index.upto < self._region.durable:
                 self._stored.index.notice()  # the owner has put it off
             if not self._may_begin():
-                return  # an erasure: the vectors that are under way hold what it took
+                return  # after an erasure or damage: for the vectors that are under way
             if self._region.durable < self._stored.index.upto:
                 # What is stored must not be newer than what is safe: a sync is due.
                 self._not_before = self._monotonic() + _LOOK_S
                 return
-            publication = self._stored.begin(vectors=self._with_vectors)
+            publication = self._stored.begin(anew=self._anew, vectors=self._with_vectors)
         self._running, self._outcome, self._changed_at = publication, None, None
         self._vectors_wait = False
         if not self._thread.submit(lambda: self._run(publication)):
@@ -194,7 +206,7 @@ class Storing:
             self.note_change()  # something was erased meanwhile: it is due again
         else:
             self.error, self._pause_s = None, PAUSE_S_MIN
-            self._wanted = self._with_vectors = False
+            self._wanted = self._with_vectors = self._anew = False
         return True
 
     # ---- vectors ---------------------------------------------------------------------------------
@@ -203,7 +215,7 @@ class Storing:
         vectors = self._stored.index.vectors
         if vectors is None or self._folding is not None:
             return False
-        if self._with_vectors or self._stored.index.erased:  # the next generation makes its own
+        if self._makes_vectors:
             return False
         return vectors.fold_due() or self._vectors_to_store()
 

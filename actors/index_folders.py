@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,11 +20,12 @@ from neverforget.storage.longterm import LongTermRegion
 from neverforget.storage.longterm_generations import Generations
 from neverforget.storage.longterm_index import Waiting
 from neverforget.storage.longterm_moment import Moment
+from neverforget.storage.manifest import MANIFEST_FILE
 
 
 class OnDisk(NamedTuple):
-    """The newest generation: its number (0: none), when it was stored here (0: before), and the
-    bytes of all derived files.
+    """The newest generation: its number (0: none), when it was stored (0: not known), and the bytes
+    of all derived files.
     """
 
     generation: int
@@ -114,6 +115,15 @@ class IndexFolders:
             stores=False,
             monotonic=self._clock.monotonic,
         )
+
+    def stored_us(self, folder: str) -> int:
+        """When its newest generation was; 0: there is none."""
+        try:
+            file = self._fs.open(self.directory / folder / MANIFEST_FILE, read_only=True)
+        except FileNotFoundError:
+            return 0
+        with closing(file):
+            return file.modified_us()
 
     def bytes_in(self, folder: str) -> int:
         return _bytes_below(self._fs, self.directory / folder)

@@ -72,8 +72,8 @@ class _Verification:
                 yield finding
 
     def _derived(self, indexing: Indexing) -> tuple[Finding, ...]:
-        """What is wrong with the newest generation, every digest checked. A damaged part is made
-        anew, at the latest when the store is opened.
+        """What is wrong with the newest generation, every digest checked. It is stored anew then,
+        from the log and from what is in memory.
         """
         log_id = read_identity(self._fs, self._region.state.directory).log_id
         found = self._examined(indexing, log_id)
@@ -84,6 +84,8 @@ class _Verification:
             # Damage stays. A file that was replaced under the look at it is another one by now.
             found = self._examined(indexing, log_id)
             lasting = tuple(one for one in lasting if one in found.findings)
+        if lasting:
+            indexing.heal(lasting)
         self.bytes += sum(part.seal.size for part in found.usable if part.seal is not None)
         return lasting
 

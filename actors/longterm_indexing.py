@@ -9,7 +9,7 @@ it. What it cannot do now, it tries again after a pause, and says why.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,10 +40,13 @@ _END_S: Final = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Searched:
-    """What recalls look into, and by which embedder its vectors are."""
+    """What recalls look into, and by which embedder its vectors are. ``since``: what the log held
+    below it was there before; vectors that are missing of that were lost, or never made.
+    """
 
     index: LongTermIndex
     embedder: str
+    since: int = 0
 
 
 class Indexing:
@@ -77,6 +80,8 @@ class Indexing:
         self._woken = threading.Event()
         self._ending = threading.Event()
         self._error: NeverforgetError | None = None
+        self._damage: list[Finding] = []  # that somebody has found since
+        self._is_damaged = False
         self._pause_s = PAUSE_S_MIN
         self._not_before = 0.0
         self._folders = IndexFolders(
@@ -150,8 +155,16 @@ class Indexing:
 
     @property
     def findings(self) -> list[Finding]:
+        """What was wrong with derived files; it is, or was, made anew."""
         current = self._current
-        return [*self.embedder.findings, *([] if current is None else current.stored.findings)]
+        opened = [] if current is None else current.stored.findings
+        return unique([*self.embedder.findings, *opened, *self._damage])
+
+    def heal(self, damage: Sequence[Finding]) -> None:
+        """Somebody has found these: have the derived files stored anew. Any thread."""
+        self._damage = unique([*self._damage, *damage])
+        self._is_damaged = True
+        self._woken.set()
 
     @property
     def directory(self) -> Path:
@@ -187,6 +200,9 @@ class Indexing:
             self._open()
         current = self._current
         assert current is not None
+        if self._is_damaged:
+            self._is_damaged = False
+            current.storing.store_anew()
         generation = current.stored.manifest.number
         news = current.step()
         if (described := current.described()) is not None:
@@ -251,9 +267,9 @@ class Indexing:
         self._current = current
         with self._owner_waits():  # what was written meanwhile is in the first view
             current.index.notice()
-            self.searched = Searched(current.index, embedder.name)
+            self.searched = Searched(current.index, embedder.name, current.index.upto)
         self._error, self._pause_s = None, PAUSE_S_MIN
-        self._see_disk(0)
+        self._see_disk(self._folders.stored_us(self.embedder.held.folder))
         self._news()
 
     def _learn(self, current: OpenIndexes, described: Description) -> None:
@@ -311,3 +327,8 @@ class Indexing:
         assert self.index is not None
         rows = self.index.view().rows
         return [prepare_text(one.text, self.speakers.of(rows, one.namespace)) for one in batch]
+
+
+def unique(findings: Sequence[Finding]) -> list[Finding]:
+    """One of each kind and file."""
+    return list({(one.kind, one.file): one for one in reversed(findings)}.values())[::-1]

@@ -14,6 +14,7 @@ from neverforget.storage.longterm_results import (
     RelationView,
     Span,
 )
+from neverforget.storage.results import Finding
 
 
 class MemoriesReply(Reply, tag=130):
@@ -113,7 +114,8 @@ class IndexStatus(msgspec.Struct, array_like=True):
     """How far what is derived has come. ``embedder``: its name; ``embedder_state``: "ok", "none",
     "missing" (a store of an embedder object that nobody passed), or "failing"; ``waiting``:
     memories without vectors; ``failed``: that cannot be embedded; ``lag``: changed memories whose
-    words are not in; ``generation``: number of the newest one, ``published_us`` its time, 0: none.
+    words are not in; ``generation``: number of the newest one, ``published_us`` its time, 0: none;
+    ``findings``: of derived files, and of memories that cannot be embedded.
     """
 
     embedder: str
@@ -128,6 +130,7 @@ class IndexStatus(msgspec.Struct, array_like=True):
     generation: int
     published_us: int
     derived_bytes: int
+    findings: list[Finding] = []
 
 
 class ChunkingStatus(msgspec.Struct, array_like=True):

@@ -236,7 +236,7 @@ class Recalls:
         vector = asked.vector if asked.has_vector else None
         hits = Hits(index.view, query, vector, asked.wanted, request, self._config)
         found, more = hits.found(view, self._reply_bytes_max)
-        reason = self._why_incomplete(asked, view, index.upto)
+        reason = self._why_incomplete(asked, view, searched)
         return RecallReply(request.id, packed(found), more, reason is None, view.waiting, reason)
 
     def _vector(self, asked: _Asked, text: str, view: LongTermView) -> Any:
@@ -263,13 +263,17 @@ class Recalls:
         self._vectors.ask(asked.vector_of, text, asked.due, self._monotonic, then)
         return None
 
-    def _why_incomplete(self, asked: _Asked, view: LongTermView, upto: int) -> str | None:
+    def _why_incomplete(self, asked: _Asked, view: LongTermView, searched: Searched) -> str | None:
+        """What this client wrote must be found by every search of the strategy, and so must all
+        that was there when the indexes were opened: vectors that were lost come back one by one.
+        What others write meanwhile may be on its way.
+        """
         if asked.by_vector and not asked.has_vector:
             return f"found by words only: {_message(asked.vector)}"
-        after = min(asked.request.after, upto)
+        after = min(asked.request.after, searched.index.upto)
         if view.words_upto < after:
             return "not everything written is searchable yet"
-        if asked.by_vector and view.vectors is not None and view.vectors_upto < after:
+        if asked.by_vector and view.vectors_upto < max(after, searched.since):
             said = self._health.reason
             return "not everything written is embedded yet" + (f": {said}" if said else "")
         return None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from neverforget.actors.longterm_indexing import Indexing
 from neverforget.actors.longterm_messages import IndexStatus
+from neverforget.storage.longterm_index import LongTermIndex
+from neverforget.storage.results import Finding
 
 
 def index_status(indexing: Indexing) -> IndexStatus | None:
@@ -24,4 +26,15 @@ def index_status(indexing: Indexing) -> IndexStatus | None:
         generation=on_disk.generation,
         published_us=on_disk.stored_us,
         derived_bytes=on_disk.bytes,
+        findings=[*indexing.findings, *_not_embedded(index)],
     )
+
+
+def _not_embedded(index: LongTermIndex) -> list[Finding]:
+    """Why some memories are found by their words only; never quotes them."""
+    reasons = index.failed_rows
+    if not reasons:
+        return []
+    first = next(iter(reasons.values()))
+    message = f"memories that cannot be embedded: {len(reasons):,}; the first: {first}"
+    return [Finding("not_embedded", "repaired", "", 0, 0, message)]

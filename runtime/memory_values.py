@@ -137,8 +137,9 @@ class Hits(tuple[Hit, ...]):
     """What a recall found, best first: a tuple of ``Hit``.
 
     timeframe: the time that was searched; None: all.
-    complete: every search of the strategy was made, over everything this client wrote before;
-        ``reason`` says what is missing otherwise.
+    complete: every search of the strategy was made, over everything this client wrote before and
+        everything that was there when the store was opened, but for what cannot be embedded (see
+        ``status``); ``reason`` says what is missing otherwise.
     pending: memories that wait for their vectors, in the whole store.
     """
 

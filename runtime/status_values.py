@@ -13,7 +13,8 @@ class Finding(Struct, frozen=True):
     """One thing that verification or recovery found.
 
     kind: corrupt_body, corrupt_header, torn_tail, bad_side_file, missing_segment, index_mismatch,
-        unfinished_erasure, orphan_chunk, quarantined (the partition cannot be opened), …
+        unfinished_erasure, orphan_chunk, quarantined (the partition cannot be opened),
+        bad_derived_file (of an index, which is made anew), not_embedded (found by words only), …
     severity: "error" (bytes are lost) or "repaired" (nothing acknowledged is).
     partition: whose it is; None: the long-term owner's.
     """
@@ -167,7 +168,7 @@ class Status(Struct, frozen=True):
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What recovery found, over all owners."""
+        """What recovery found, over all owners, and what has become of derived files since."""
         found = tuple(finding for owner in self.owners for finding in owner.findings)
         return found + self.longterm.findings
 

@@ -161,7 +161,7 @@ def _longterm(reply: LongTermStatusReply, embedder: str) -> LongTermInfo:
         torn_bytes=region.torn_bytes,
         recovery_s=region.recovery_us / 1e6,
         syncs=region.syncs,
-        findings=tuple(finding(None, found) for found in region.findings),
+        findings=tuple(finding(None, found) for found in [*region.findings, *index.findings]),
     )
 
 

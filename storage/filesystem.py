@@ -25,6 +25,10 @@ class File(Protocol):
 
     def size(self) -> int: ...
 
+    def modified_us(self) -> int:
+        """When it was last written, in microseconds since 1970; 0: it is not known."""
+        ...
+
     def allocate(self, size: int) -> None:
         """Reserve ``size`` bytes from 0; new bytes read as zero. Raises OutOfSpace and leaves the
         size as it was.
@@ -92,6 +96,9 @@ class LocalFile:
 
     def size(self) -> int:
         return os.fstat(self._descriptor).st_size
+
+    def modified_us(self) -> int:
+        return os.fstat(self._descriptor).st_mtime_ns // 1_000
 
     def allocate(self, size: int) -> None:
         try:

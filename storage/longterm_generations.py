@@ -17,7 +17,7 @@ is stored that the log could lose: the owner syncs first.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from pathlib import Path
 
 import msgspec
@@ -181,6 +181,7 @@ class Generations(Storing):
                 opened[part.name] = self._rows.open(part) if held is None else held
             except (*_REBUILT, OSError) as error:
                 self._report(part, error)
+        self._let_go_of_rows(opened.keys())
         self._open_rows = opened
         self._state.bodies = GenerationBodies(self._state, self._log_bodies, [*opened.values()])
 
@@ -334,9 +335,7 @@ class Generations(Storing):
         index.begin_vectors(vectors, embedded)
 
     def close(self) -> None:
-        """Let go of the text index. What is not published is derived again. A publication that is
-        under way has ended before.
-        """
+        """Let go of all files; none is being written. What is not published is derived again."""
         if self._publication is not None:
             self.abandon(self._publication)
         if self._folding is not None:
@@ -344,7 +343,7 @@ class Generations(Storing):
         self._let_go_of_rows()
         self.index.text.close()
 
-    def _let_go_of_rows(self) -> None:
+    def _let_go_of_rows(self, but: Set[str] = frozenset()) -> None:
         self._state.bodies = self._log_bodies
-        for rows in self._open_rows.values():
-            rows.close()  # who still reads from it reads from the log
+        for name in self._open_rows.keys() - but:
+            self._open_rows[name].close()  # who still reads from it reads from the log

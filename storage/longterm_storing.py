@@ -12,6 +12,7 @@ import numpy as np
 
 from neverforget.storage.atomic_file import TEMPORARY_SUFFIX
 from neverforget.storage.directory_lock import Role
+from neverforget.storage.errors import NeverforgetError
 from neverforget.storage.filesystem import FileSystem
 from neverforget.storage.longterm_bodies import BodySource
 from neverforget.storage.longterm_folding import FoldingTurn, born_digest, store_due
@@ -21,7 +22,7 @@ from neverforget.storage.longterm_publishing import Publication, Words
 from neverforget.storage.longterm_row_generations import GENERATIONS_MAX
 from neverforget.storage.longterm_snapshot import Snapshot
 from neverforget.storage.longterm_state import LongTermState
-from neverforget.storage.manifest import Manifest, Part, collect, free_name
+from neverforget.storage.manifest import Manifest, Part, check_part, collect, free_name
 from neverforget.storage.manifest import Role as PartRole
 from neverforget.storage.vector_index import Fold, VectorBase
 
@@ -56,6 +57,25 @@ class Storing:
 
     @abstractmethod
     def _read_bodies_from(self, manifest: Manifest) -> None: ...
+
+    @abstractmethod
+    def _report(self, part: Part, error: NeverforgetError | OSError) -> None: ...
+
+    def is_damaged(self) -> bool:
+        """Whether, at a quick look, a stored file is not what was stored. Such a one is reported;
+        ``distrust`` them all, and begin the next generation ``anew``.
+        """
+        before = self.manifest
+        for part in before.parts:
+            try:
+                check_part(self._fs, self.directory, part, "size")
+            except (NeverforgetError, OSError) as error:
+                self._report(part, error)
+        return self.manifest is not before
+
+    def distrust(self) -> None:
+        """The vectors that are stored may be damaged: they are stored again, too."""
+        self._saved_part = None
 
     def begin(self, *, anew: bool = False, vectors: bool = True) -> Publication:
         """Fix what goes into the next generation. Moments; in the indexer's thread, while the owner

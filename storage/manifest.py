@@ -29,7 +29,7 @@ from neverforget.storage.errors import Corrupt, NeverforgetError, NotFound
 from neverforget.storage.filesystem import FileSystem
 from neverforget.storage.results import Finding
 from neverforget.storage.sealed_file import Depth, Seal, check_seal
-from neverforget.storage.text_state import check_files, read_state
+from neverforget.storage.text_state import check_files, check_names, read_state
 from neverforget.storage.versioned_file import read_versioned
 
 MANIFEST_FILE: Final = "MANIFEST"
@@ -175,7 +175,9 @@ def check_part(fs: FileSystem, directory: Path, part: Part, depth: Depth) -> Non
     state = read_state(fs, path)
     if state.incarnation != part.details.get("incarnation") or state.watermark < part.stop:
         raise Corrupt(f"{path} was replaced by another or an older index", file=str(path))
-    if depth != "size":
+    if depth == "size":
+        check_names(fs, path, state)
+    else:
         check_files(fs, path, state)
 
 

@@ -80,14 +80,20 @@ def sum_files(fs: FileSystem, directory: Path, known: dict[str, FileSum]) -> dic
     return sums
 
 
-def check_files(fs: FileSystem, directory: Path, state: TextState) -> None:
-    """Corrupt unless every byte of the index is as a commit left it."""
-    expected_names = _named_by_meta(fs, directory) if state.phase == "committing" else state.files
+def check_names(fs: FileSystem, directory: Path, state: TextState) -> list[str]:
+    """Of the files of the index. Corrupt unless they are all there."""
+    expected = _named_by_meta(fs, directory) if state.phase == "committing" else state.files
     there = set(_index_files(fs, directory))
-    for name in expected_names:
+    for name in expected:
         if name not in there:
             path = directory / name
             raise Corrupt(f"{path} is missing; the index is rebuilt", file=str(path))
+    return list(expected)
+
+
+def check_files(fs: FileSystem, directory: Path, state: TextState) -> None:
+    """Corrupt unless every byte of the index is as a commit left it."""
+    expected_names = check_names(fs, directory, state)
     if state.phase == "committing":
         for name in expected_names:
             _check_footer(fs, directory / name)

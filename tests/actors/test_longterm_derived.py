@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import shutil
+import threading
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +14,9 @@ from neverforget.actors import longterm_messages as m
 from neverforget.actors.generation_storing import IDLE_S
 from neverforget.actors.messages import Verify, VerifyReply
 from neverforget.storage import longterm_folding
+from neverforget.storage.filesystem import LocalFileSystem
+from neverforget.storage.identity import read_identity
+from neverforget.storage.manifest import examine
 from tests.actors.conftest import Owning
 from tests.actors.longterm_owners import PRODUCER, OwnedLongTerm
 from tests.fakes.embedders import Plain
@@ -114,17 +120,141 @@ def test_damage_is_in_the_findings(owning: Owning) -> None:
     owned.remember("green tea")
     publish(owned)
     (vectors,) = derived(owned).glob("vectors-*")
-    damage(vectors, "flipped")
-    found = owned.ask(Verify(1), VerifyReply).findings
-    assert [(f.kind, f.severity, f.file) for f in found] == [
-        ("bad_derived_file", "repaired", str(vectors))
-    ]
     owned.owner.close()
+    damage(vectors, "flipped")
     again = owning(Plain())
     again.settle()
     found = again.ask(Verify(1), VerifyReply).findings
-    assert ("bad_derived_file", str(vectors)) in [(f.kind, f.file) for f in found]
+    assert [(f.kind, f.severity, f.file) for f in found] == [
+        ("bad_derived_file", "repaired", str(vectors))
+    ]
+    assert again.index().findings == found
     assert again.found("tea", strategy="vector") == ["green tea"]
+
+
+PARTS = ("rows", "vectors", "table", "text")
+
+
+def part_of(owned: OwnedLongTerm, role: str) -> Path:
+    """The file of this part, or one of it."""
+    (found,) = derived(owned).glob(f"{role}-*")
+    return found if found.is_file() else sorted(found.glob("*.term"))[0]
+
+
+def is_whole_on_disk(owned: OwnedLongTerm) -> bool:
+    log_id = read_identity(LocalFileSystem(), owned.directory).log_id
+    found = examine(LocalFileSystem(), derived(owned), log_id, depth="sha")
+    return found.manifest is not None and found.findings == ()
+
+
+@pytest.mark.parametrize("role", PARTS)
+@pytest.mark.parametrize("how", ["flipped", "gone"])
+def test_damage_that_is_verified_is_shown_and_healed_while_the_store_is_open(
+    owning: Owning, role: str, how: str
+) -> None:
+    """It was made anew when the store was opened the next time, and until then nobody was told."""
+    owned = owning()
+    owned.remember("green tea", "black tea")
+    before = publish(owned)
+    damage(part_of(owned, role), how)
+    assert not is_whole_on_disk(owned)
+    assert owned.index().findings == []
+    found = owned.ask(Verify(1), VerifyReply).findings
+    assert [(f.kind, f.severity) for f in found] == [("bad_derived_file", "repaired")]
+    owned.until(lambda: owned.index().generation > before)
+    assert is_whole_on_disk(owned)
+    assert [f.file for f in owned.index().findings] == [found[0].file]
+    assert sorted(owned.found("tea", strategy="text")) == ["black tea", "green tea"]
+    owned.owner.close()
+    again = owning()
+    assert again.index().findings == [] and again.index().waiting == 0
+    assert len(again.found("tea", strategy="text")) == 2
+
+
+@pytest.mark.parametrize("role", PARTS)
+def test_a_file_that_is_gone_is_in_the_next_generation_again(owning: Owning, role: str) -> None:
+    """That generation named it, and was damaged when it was made."""
+    owned = owning()
+    owned.remember("green tea", "black tea")
+    publish(owned)
+    path = part_of(owned, role)
+    path.unlink()
+    owned.remember("white tea")
+    publish(owned)
+    assert is_whole_on_disk(owned)
+    (found,) = owned.index().findings
+    assert found.kind == "bad_derived_file" and str(path).startswith(found.file)
+    assert sorted(owned.found("tea", strategy="text")) == ["black tea", "green tea", "white tea"]
+    owned.owner.close()
+    again = owning()
+    assert again.index().findings == []
+    assert (again.index().waiting, again.index().vectors) == (0, 3)
+
+
+class SlowOnTea(Plain):
+    """Hangs with memories of tea until ``release`` is set, and not with the query for it."""
+
+    thread_safe = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.entered, self.release = threading.Event(), threading.Event()
+
+    def embed(self, texts: Sequence[str]) -> Any:
+        if any(" tea" in text for text in texts):
+            self.entered.set()
+            self.release.wait()
+        return super().embed(texts)
+
+
+def test_recalls_are_not_complete_until_vectors_that_were_lost_are_there_again(
+    owning: Owning,
+) -> None:
+    """Only ``pending`` told: a client that had written nothing was told that all was found."""
+    owned = owning(Plain())
+    owned.remember("green tea", "black tea")
+    publish(owned)
+    owned.owner.close()
+    shutil.rmtree(derived(owned))
+    slow = SlowOnTea()
+    again = owning(slow)
+    try:
+        again.until(slow.entered.is_set)
+        reply = again.recall("tea", after=0)
+        assert (reply.complete, reply.pending) == (False, 2)
+        assert reply.reason is not None and "embedded yet" in reply.reason
+        assert again.recall("tea", after=0, strategy="text").complete
+    finally:
+        slow.release.set()
+    again.settle()
+    reply = again.recall("tea", after=0)
+    assert (reply.complete, reply.pending, reply.reason) == (True, 0, None)
+
+
+def test_what_others_have_just_written_is_no_gap(owning: Owning) -> None:
+    slow = SlowOnTea()
+    owned = owning(slow)
+    owned.remember("coffee")
+    owned.settle()
+    try:
+        owned.remember("black tea")
+        owned.index()
+        reply = owned.recall("tea", after=0)
+        assert reply.complete and reply.pending == 1
+        assert not owned.recall("tea", wait_ms=0).complete
+    finally:
+        slow.release.set()
+
+
+def test_the_time_of_a_generation_is_known_after_opening(owning: Owning) -> None:
+    """It was shown as never stored."""
+    owned = owning()
+    assert owned.index().published_us == 0
+    owned.remember("tea")
+    publish(owned)
+    written = (derived(owned) / "MANIFEST").stat().st_mtime_ns // 1_000
+    owned.owner.close()
+    assert owning().index().published_us == written
 
 
 def test_an_erased_text_is_in_no_file_when_the_erasure_is_answered(longterm: OwnedLongTerm) -> None:

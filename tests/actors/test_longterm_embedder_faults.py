@@ -247,9 +247,8 @@ def test_no_reason_tells_of_a_text(owning: Owning) -> None:
     owned.remember(f"{POISON} and a secret")
     owned.settle()
     assert "secret" not in str(owned.status())
-    indexing = owned.owner.indexing
-    assert indexing is not None and indexing.index is not None
-    assert "secret" not in str(indexing.index.failed_rows)
+    (finding,) = owned.index().findings
+    assert finding.kind == "not_embedded" and "ValueError" in finding.message
 
 
 def test_the_store_learns_its_model_when_the_embedder_first_answers(owning: Owning) -> None:

@@ -346,6 +346,9 @@ class CrashFile:
             self._check()
             return self._inode.size
 
+    def modified_us(self) -> int:
+        return 0
+
     def allocate(self, size: int) -> None:
         fs = self._fs
         with fs._guard:
