@@ -27,7 +27,7 @@ from neverforget.actors.longterm_chunking import LongTermChunking
 from neverforget.actors.longterm_deleting import Deletions, unknown
 from neverforget.actors.longterm_deletion_requests import IN_SLICES, takes_bytes_away
 from neverforget.actors.longterm_indexing import Indexing
-from neverforget.actors.longterm_life import LongTermOpening
+from neverforget.actors.longterm_life import longterm_opening
 from neverforget.actors.longterm_messages import LongTermStatusReply, Recall, Reindex
 from neverforget.actors.longterm_promises import Promises
 from neverforget.actors.longterm_searching import Recalls
@@ -73,7 +73,7 @@ class LongTerm(RegionOwner[LongTermRegion]):
         super().__init__(
             spec,
             LONGTERM,
-            LongTermOpening(spec, self._fs, clock, lock, self._leave),
+            longterm_opening(spec, self._fs, clock, lock, self._leave),
             clock,
             requests.STAGED | {Derive: stage_derive},
             requests.BY_ITSELF,

@@ -10,7 +10,7 @@ from neverforget.actors.group_commit import Mutations
 from neverforget.actors.messages import AnyReply, Append, Fork, StatusReply, Wait
 from neverforget.actors.owner_spec import PartitionSpec
 from neverforget.actors.parked_waits import ParkedWaits, SessionName
-from neverforget.actors.partition_life import PartitionOpening
+from neverforget.actors.partition_life import partition_opening
 from neverforget.actors.ports import Pending, failure
 from neverforget.actors.region_owner import RegionOwner, answer, nothing
 from neverforget.storage.clock import Clock, SystemClock
@@ -44,7 +44,7 @@ class Partition(RegionOwner[Region]):
     ) -> None:
         self.spec = spec
         clock = clock or SystemClock()
-        opening = PartitionOpening(spec, fs or LocalFileSystem(), clock, lock)
+        opening = partition_opening(spec, fs or LocalFileSystem(), clock, lock)
         super().__init__(
             spec,
             spec.partition,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from neverforget.actors import partition_life
+from neverforget.actors import region_opening
 from neverforget.actors.messages import (
     AppendedReply,
     Backup,
@@ -443,7 +443,7 @@ def test_an_owner_that_is_closed_before_it_has_looked_is_sealed_all_the_same() -
 
 def test_one_directory_has_one_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second says who has it, and takes over when that one is gone."""
-    monkeypatch.setattr(partition_life, "LOCK_WAIT_S", 0.0)
+    monkeypatch.setattr(region_opening, "LOCK_WAIT_S", 0.0)
     Region.create(LocalFileSystem(), tmp_path / "p0", store_id="store", partition=0)
     first = Partition(spec(tmp_path / "p0"))
     first.open()

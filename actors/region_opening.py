@@ -1,0 +1,69 @@
+"""How the region of an owner is opened by what its spec says, and let go of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Generic, Protocol, TypeVar
+
+from neverforget.actors.owner_spec import OwnerSpec, region_options
+from neverforget.actors.region_life import LOCK_WAIT_S, Owned
+from neverforget.storage.clock import Clock
+from neverforget.storage.directory_lock import Role
+from neverforget.storage.filesystem import FileSystem
+from neverforget.storage.spare import Submit
+
+
+class Closed(Owned, Protocol):
+    def close(self) -> None: ...
+
+
+R = TypeVar("R", bound=Closed)
+
+
+class RegionOpening(Generic[R]):
+    """An ``Opening``. ``open_region`` is given what every kind of region is opened with. ``leave``
+    is called before a region is closed: whatever uses it must have ended when that returns.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        label: str,
+        spec: OwnerSpec,
+        fs: FileSystem,
+        clock: Clock,
+        lock: bool,
+        open_region: Callable[..., R],
+        leave: Callable[[R], None] = lambda region: None,
+    ) -> None:
+        self.name, self.label = name, label
+        self.directory = spec.directory
+        self.role: Role = spec.role
+        self._spec = spec
+        self._fs = fs
+        self._clock = clock
+        self._lock = lock
+        self._open_region = open_region
+        self._leave = leave
+
+    def open(self, *, submit: Submit, read_only: bool, predecessor: R | None) -> R:
+        spec = self._spec
+        return self._open_region(
+            self._fs,
+            Path(spec.directory),
+            store_id=spec.store_id,
+            role=spec.role,
+            host=spec.host,
+            clock=self._clock,
+            options=region_options(spec),
+            lock=self._lock,
+            lock_wait_s=LOCK_WAIT_S,
+            submit=submit,
+            read_only=read_only,
+            predecessor=predecessor,
+        )
+
+    def close(self, region: R) -> None:
+        self._leave(region)
+        region.close()
