@@ -3,16 +3,31 @@
 A thread cannot be ended from outside. So one that hangs is left behind, and while it hangs no other
 is started: each call says at once that there is no answer. When it comes back after all, its answer
 is dropped and calls go through again.
+
+A process that ends waits a moment for calls under way: a thread that comes back from compiled code
+into an interpreter that is gone takes the process down with SIGABRT.
 """
 
 from __future__ import annotations
 
+import atexit
+import os
 import threading
 import time
 from collections.abc import Callable
 from typing import Any
 
 from neverforget.storage.errors import Unavailable
+
+EXIT_S = 5.0  # for which a process that ends waits for calls under way
+
+_under_way: set[threading.Thread] = set()
+_exiting = threading.Event()
+
+
+def exiting() -> bool:
+    """The process ends: what takes long gives up."""
+    return _exiting.is_set()
 
 
 class BoundedCalls:
@@ -47,8 +62,11 @@ class BoundedCalls:
                 outcome.append((True, function()))
             except BaseException as error:  # raised again in the thread that asked
                 outcome.append((False, error))
+            finally:
+                _under_way.discard(thread)
 
         thread = threading.Thread(target=run, name="neverforget-bounded", daemon=True)
+        _under_way.add(thread)
         thread.start()
         try:
             thread.join(max(0.0, deadline - time.monotonic()))
@@ -72,3 +90,14 @@ class BoundedCalls:
             f"{self._who} has not answered within {self._deadline_s:g} s; {self._remedy}",
             outcome="not_applied",
         )
+
+
+def _wait_for_calls() -> None:
+    _exiting.set()
+    until = time.monotonic() + EXIT_S
+    for thread in list(_under_way):
+        thread.join(max(0.0, until - time.monotonic()))
+
+
+atexit.register(_wait_for_calls)
+os.register_at_fork(after_in_child=_under_way.clear)  # the threads are the parent's

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from neverforget.actors.bounded_calls import exiting
 from neverforget.actors.embedder_contract import NotEmbedded, Vectors
 from neverforget.runtime import text_windows
 from neverforget.runtime.wordpiece import CLS, SEP, bert_uncased
@@ -75,6 +76,8 @@ class MiniLMEmbedder:
                 )
         rows = np.empty((len(texts), DIMENSION), np.float32)
         for group in groups([len(ids) + 2 for ids in pieces]):
+            if exiting():
+                raise Unavailable("the process ends", outcome="not_applied")
             rows[group] = self._run([[CLS, *pieces[index], SEP] for index in group])
         return rows
 
