@@ -1,7 +1,10 @@
 """One search over a view of the long-term tier: its legs, independently, and what they make
 together. Reads the view and nothing else; no model is asked on the way.
 
-Each leg finds its own candidates; what one of them found, all of them score; the fusion adds up.
+Each leg finds its own candidates; what one of them found, all of them score; the fusion adds up. A
+long memory is found by its parts, itself and its chunks: each is scored by itself, and the best of
+them stands for the memory. So words and meaning of one place count together, not the words of one
+page and the meaning of another.
 """
 
 from __future__ import annotations
@@ -40,8 +43,8 @@ QUERY_CHARACTERS_MAX = 32_768  # embedded in windows, and somebody waits for eac
 
 
 class Result(msgspec.Struct, frozen=True):
-    """``row`` of the memory; ``part``: the row, its own or a chunk's, where the leg that counts
-    most found it. ``fused`` has score, sources and arithmetic.
+    """``row`` of the memory; ``part``: the row, its own or a chunk's, where it was found best, of
+    which ``fused`` tells score, sources and arithmetic.
     """
 
     row: int
@@ -93,9 +96,11 @@ def search(
     gate = view.gate(wanted)
     depth = max(config.candidates, offset + limit)
     found = {name: _find(view, name, query, vector, depth, gate) for name in names}
-    fused = _fuse(view, query, vector, found, fusion, config, offset + limit)
-    parts = _parts(found, config)
-    return [Result(one.what, parts[one.what], one) for one in fused[offset : offset + limit]]
+    if fusion == BY_RANK:
+        results = _by_rank(found, config)
+    else:
+        results = _by_score(view, query, vector, found, config, offset + limit)
+    return results[offset : offset + limit]
 
 
 def _find(
@@ -106,44 +111,63 @@ def _find(
     return view.find_words(query.words, depth, gate, name)
 
 
-def _fuse(
-    view: LongTermView,
-    query: PreparedQuery,
-    vector: Any,
-    found: dict[str, Found],
-    fusion: str,
-    config: FusionConfig,
-    limit: int,
-) -> list[Fused[int]]:
-    weights = config.weights()
-    everything = sorted({row for one in found.values() for row in one.rows})
-    legs = []
-    for name, its in found.items():
-        others: dict[int, float] = {}
-        if fusion != BY_RANK:
-            missing = sorted(set(everything).difference(its.rows))
-            if name == VECTOR:
-                others = view.near_scores(vector, missing)
-            else:
-                others = view.word_scores(query.words, missing, name, its)
-        legs.append(Leg(name, list(zip(its.rows, its.scores)), others))
-    if fusion == BY_RANK:
-        return reciprocal(legs, k=config.rrf_k)
-    boosted = set()
-    if query.speaker is not None and everything:
-        spoken = view.rows.spoken_by(everything, query.speaker)
-        boosted = {row for row, its in zip(everything, spoken.tolist()) if its}
-    # Legs that found nothing count for nothing, and one alone counts whole, so that a score means
-    # the same whatever the strategy is.
-    legs = [leg for leg in legs if leg.ranked]
-    total = sum(weights[leg.name] for leg in legs) or 1.0
-    shares = {leg.name: weights[leg.name] / total for leg in legs}
-    return weighted(legs, shares, boosted=boosted, boost=config.speaker, limit=limit)
-
-
-def _parts(found: dict[str, Found], config: FusionConfig) -> dict[int, int]:
+def _by_rank(found: dict[str, Found], config: FusionConfig) -> list[Result]:
+    """Of each memory the part counts that the leg with the most weight found."""
     weights = config.weights()
     parts: dict[int, int] = {}
     for name in sorted(found, key=weights.__getitem__):
         parts.update(zip(found[name].rows, found[name].parts))
-    return parts
+    legs = [Leg(name, list(zip(its.rows, its.scores))) for name, its in found.items()]
+    fused = reciprocal(legs, k=config.rrf_k)
+    return [Result(one.what, parts[one.what], one) for one in fused]
+
+
+def _by_score(
+    view: LongTermView,
+    query: PreparedQuery,
+    vector: Any,
+    found: dict[str, Found],
+    config: FusionConfig,
+    limit: int,
+) -> list[Result]:
+    memory_of = {part: row for its in found.values() for part, row in zip(its.parts, its.rows)}
+    everything = sorted(memory_of)
+    legs = []
+    for name, its in found.items():
+        missing = sorted(memory_of.keys() - its.parts)
+        if name == VECTOR:
+            others = view.near_scores(vector, missing)
+        else:
+            others = view.word_scores(query.words, missing, name, its)
+        legs.append(Leg(name, list(zip(its.parts, its.scores)), others))
+    boosted = set()
+    if query.speaker is not None and everything:
+        spoken = view.rows.spoken_by([memory_of[part] for part in everything], query.speaker)
+        boosted = {part for part, its in zip(everything, spoken.tolist()) if its}
+    legs = [leg for leg in legs if leg.ranked]
+    fused = weighted(
+        legs,
+        _shares(legs, config),
+        boosted=boosted,
+        boost=config.speaker,
+        limit=limit if len(set(memory_of.values())) == len(everything) else None,
+    )
+    best: dict[int, Result] = {}
+    for one in fused:
+        row = memory_of[one.what]
+        if row not in best:
+            best[row] = Result(row, one.what, one)
+    return list(best.values())
+
+
+def _shares(legs: list[Leg[int]], config: FusionConfig) -> dict[str, float]:
+    """What the legs that found something count for, together 1, so that a score means the same
+    whatever the strategy is. Where no memory has a context that matches, the words of texts count
+    for the words of contexts as well.
+    """
+    weights = config.weights()
+    names = {leg.name for leg in legs}
+    if CONTEXT not in names and TEXT in names:
+        weights[TEXT] += weights[CONTEXT]
+    total = sum(weights[name] for name in names) or 1.0
+    return {name: weights[name] / total for name in names}

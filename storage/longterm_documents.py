@@ -49,17 +49,20 @@ class ForgottenTexts:
 
 
 def document_of(row: int, body: Body, timestamp_us: int, forgotten: ForgottenTexts) -> TextDocument:
-    """``timestamp_us``: of the record, for a memory that says nothing of its time."""
+    """``timestamp_us``: of the record, for a memory that says nothing of its time. Title and
+    headings of a chunk are words of its own: as a context, which counts as much as the text,
+    any chunk whose heading has a word of the query came before what answers it.
+    """
     place = namespace_of(body)
-    context = _text(body.get(M[MemoryField.CONTEXT]))
-    derived = M[MemoryField.ORIGINAL] in body  # its context is of its own original
+    derived = M[MemoryField.ORIGINAL] in body
+    context = "" if derived else _text(body.get(M[MemoryField.CONTEXT]))
     when = body.get(M[MemoryField.OCCURRED_AT])
     if when is None:
         when = body.get(M[MemoryField.CREATED_AT], timestamp_us)
     return TextDocument(
         row,
-        _text(body.get(M[MemoryField.TEXT])),
-        forgotten.cut_from(context) if context and len(forgotten) and not derived else context,
+        text_to_index(body),
+        forgotten.cut_from(context) if context and len(forgotten) else context,
         _date(when),
         tuple(namespace_label(place[:length]) for length in range(1, len(place) + 1)),
     )
@@ -72,9 +75,9 @@ def quotable_text(body: Body) -> str:
     return "" if M[MemoryField.ORIGINAL] in body else _text(body.get(M[MemoryField.TEXT]))
 
 
-def text_to_embed(body: Body) -> str:
-    """Of a chunk with its title and headings in front: by itself it may not say what it is about.
-    What stands around other memories is for words only.
+def text_to_index(body: Body) -> str:
+    """What is embedded, and indexed as a memory's own words: of a chunk with its title and headings
+    in front, since by itself it may not say what it is about.
     """
     text, context = _text(body.get(M[MemoryField.TEXT])), _text(body.get(M[MemoryField.CONTEXT]))
     return f"{context}\n{text}" if context and M[MemoryField.ORIGINAL] in body else text

@@ -122,17 +122,6 @@ class RowsView:
         found = self.column("original")[rows].astype(np.int64)
         return np.where(found == NO_ROW, rows, found)
 
-    def parts(self, originals: Array) -> Array:
-        """The living chunks and summaries of these, ascending."""
-        of, rows = self._derived
-        first, last = of.searchsorted(originals), of.searchsorted(originals, "right")
-        found = [rows[start:stop] for start, stop in zip(first, last) if stop > start]
-        if not found:
-            return np.empty(0, np.int64)
-        parts = np.sort(np.concatenate(found))
-        alive: Array = parts[self.living[parts]]
-        return alive
-
     def passing(self, wanted: MemoryFilter) -> Array:
         """One truth value a row: what a search with this filter may find. Chunks and summaries are
         judged by their original. ``where`` is not looked at. Shared: not to be changed.

@@ -173,43 +173,36 @@ class LongTermView:
     def word_scores(
         self, query: str, rows: Sequence[int], field: str = TEXT, found: Found | None = None
     ) -> dict[int, float]:
-        """BM25 of ``query`` for each of these memories; 0 for one without any of its words.
-        ``found``: by the same query in the same field, where it knows already.
+        """BM25 of ``query`` for each of these rows, chunks by themselves; 0 for one without any of
+        its words. ``found``: by the same query in the same field, where it knows already.
         """
         scores = dict.fromkeys(rows, 0.0)
         if not rows or (field == CONTEXT and self.hiding is None):
             return scores
-        wanted = self._members(rows)
+        wanted = np.unique(np.array(rows, np.int64))
         if found is not None and found.seen is not None:
             there = members(found.seen[0], wanted)
-            parts, given = found.seen[0][there], found.seen[1][there]
+            ids, given = found.seen[0][there], found.seen[1][there]
         else:
-            parts, given = self.text.search(query, len(wanted), field=field, allowed=wanted)
-        self._keep_best(scores, parts, given)
+            ids, given = self.text.search(query, len(wanted), field=field, allowed=wanted)
+        scores.update(zip(ids.tolist(), given.tolist()))
         if field == CONTEXT and self.hiding:
             scores.update({row: 0.0 for row in rows if scores[row] and self._shows_hidden(row)})
         return scores
 
     def near_scores(self, query: Any, rows: Sequence[int]) -> dict[int, float]:
-        """Cosines of these memories to ``query``; those without a vector are left out."""
+        """Cosines of these rows to ``query``, chunks by themselves, of several windows the nearest;
+        those without a vector are left out.
+        """
         scores: dict[int, float] = {}
         if self.vectors is not None and rows:
+            wanted = np.unique(np.array(rows, np.int64))
             vector = np.asarray(query, np.float32).reshape(-1)
-            ids, vectors = self.vectors.vectors(vector_ids_of(self.vectors, self._members(rows)))
-            length = float(np.linalg.norm(vector))
-            self._keep_best(scores, rows_of_vectors(ids), vectors @ (vector / length))
+            ids, vectors = self.vectors.vectors(vector_ids_of(self.vectors, wanted))
+            cosines = vectors @ (vector / float(np.linalg.norm(vector)))
+            for row, score in zip(rows_of_vectors(ids).tolist(), cosines.tolist()):
+                scores[row] = max(score, scores.get(row, -2.0))
         return scores
-
-    def _members(self, rows: Sequence[int]) -> Array:
-        """These memories and their chunks, ascending."""
-        wanted = np.unique(np.array(rows, np.int64))
-        parts = self.rows.parts(wanted)
-        return np.union1d(wanted, parts) if len(parts) else wanted
-
-    def _keep_best(self, scores: dict[int, float], parts: Array, found: Array) -> None:
-        originals = self.rows.originals(parts)
-        for original, score in zip(originals.tolist(), found.tolist()):
-            scores[original] = max(score, scores.get(original, -2.0))
 
 
 def _vectors_of(mask: Array) -> IdBits:

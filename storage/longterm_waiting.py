@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from neverforget.storage.errors import Corrupt
-from neverforget.storage.longterm_documents import namespace_of, text_to_embed
+from neverforget.storage.longterm_documents import namespace_of, text_to_index
 from neverforget.storage.longterm_results import Namespace
 from neverforget.storage.longterm_state import LongTermState
 from neverforget.storage.longterm_view import LongTermView, vector_ids, vector_ids_of
@@ -87,7 +87,7 @@ class WaitingForVectors:
         except Corrupt as error:
             self.failed(Waiting(row, position, "", ()), error.message)
             return None
-        one = Waiting(row, position, text_to_embed(body), namespace_of(body))
+        one = Waiting(row, position, text_to_index(body), namespace_of(body))
         if one.text.strip():
             return one
         self._stop_waiting(one)

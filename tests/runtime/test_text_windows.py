@@ -37,8 +37,18 @@ def test_parts_overlap_and_cover_the_text() -> None:
     for (_, stop), (start, _) in itertools.pairwise(placed):
         assert start < stop
         assert 5 <= words(text[start:stop]) <= 20
-    assert max(map(words, parts)) == 100
-    assert len(parts) <= 13
+    assert max(map(words, parts)) <= 100
+    assert len(parts) <= 12
+
+
+def test_parts_are_alike_and_no_more_than_are_needed() -> None:
+    """A chunk of 1,500 characters made one full window and one of the rest, which the model could
+    tell less of: questions for a fact in it found it less often.
+    """
+    for count in range(101, 700, 7):
+        parts = windows(numbered(count), words, 100)
+        assert len(parts) == -(-(8 * count - 100) // 700)
+        assert max(map(words, parts)) <= 1.5 * min(map(words, parts))
 
 
 def test_cuts_fall_between_words() -> None:

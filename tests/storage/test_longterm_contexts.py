@@ -65,14 +65,16 @@ def test_what_quotes_the_forgotten_is_not_found_by_it(
 
 
 def test_a_chunk_is_found_by_the_headings_it_stands_under(b: IndexBench) -> None:
-    """Its context is the second field for words, and stands before its text when embedded."""
+    """They stand before its text, for its words and when it is embedded; what is around a memory
+    is another field, which counts as much: there a heading came before what answers a question.
+    """
     told = b.remember("alpha beta gamma delta")
     parts = parts_of(told, 11, context="Handbook > Refunds")
     b.region.derive(told.id, 1, parts, by="chunker", request=(0, 0), splitter=SPLITTER)
     b.commit()
     b.follow(embed=False)
-    assert b.words("refunds", "context") == [told.text]
-    assert b.words("refunds", "text") == []
+    assert b.words("refunds", "text") == [told.text]
+    assert b.words("refunds", "context") == []
     waiting = {one.row: one.text for one in b.index.take_waiting(9)}
     assert waiting == {
         0: "alpha beta gamma delta",
@@ -98,12 +100,12 @@ def test_a_heading_is_its_own_texts_word_whatever_is_forgotten(b: IndexBench) ->
     b.forget(refunds.id)
     for _ in range(2):
         b.follow()
-        assert b.words("refunds", "context") == [told.text]
+        assert b.words("refunds") == [told.text]
         b.stored.publish()
         b.reopen_all()
     b.erase(refunds.id)
     b.follow()
-    assert b.words("refunds", "context") == [told.text]
+    assert b.words("refunds") == [told.text]
     assert (b.region.get(other.id).context or "").split() == ["see", "there"]
     assert [(c.version, c.context) for c in b.region.chunks(told.id)] == [
         (1, "Handbook > Refunds")

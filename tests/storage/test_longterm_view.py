@@ -186,7 +186,9 @@ def test_chunks_point_to_their_original_which_the_filter_judges(tmp_path: Path) 
         found = view.find_words("lake", 10, gate)
         assert found.rows == [bench.row(memory)] and found.parts != found.rows
         assert bench.near("blue lake", types=("fact",)) == [memory.text, "a lake of milk"]
-        assert view.word_scores("lake", found.rows)[found.rows[0]] == pytest.approx(found.scores[0])
+        scores = view.word_scores("lake", [*found.rows, *found.parts])
+        assert scores[found.parts[0]] == pytest.approx(found.scores[0])
+        assert 0 < scores[found.rows[0]] < scores[found.parts[0]], "each by itself"
         bench.forget(memory.id)
         bench.follow()
         assert bench.words("lake") == ["a lake of milk"]
