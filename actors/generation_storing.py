@@ -20,7 +20,7 @@ from neverforget.storage.errors import NeverforgetError, OutOfSpace, Unavailable
 from neverforget.storage.longterm import LongTermRegion
 from neverforget.storage.longterm_folding import FoldingTurn
 from neverforget.storage.longterm_generations import Generations
-from neverforget.storage.longterm_publishing import Publication
+from neverforget.storage.longterm_publishing import Publication, Superseded
 
 log = logging.getLogger(__name__)
 
@@ -136,6 +136,12 @@ class Storing:
         if self._ending:
             raise Unavailable("the owner ends", outcome="not_applied")
 
+    def _go_on_folding(self) -> None:
+        """What holds what was erased is of no use to anybody, and the next generation waits."""
+        self._go_on()
+        if self._stored.index.erased:
+            raise Superseded
+
     # ---- inside ----------------------------------------------------------------------------------
 
     def _is_due(self) -> bool:
@@ -230,7 +236,7 @@ class Storing:
 
     def _begin_folding(self) -> None:
         turn = self._stored.begin_folding(store=self._vectors_to_store())
-        turn.go_on = self._go_on
+        turn.go_on = self._go_on_folding
         self._folding, self._folded = turn, None
         if not self._vectors_thread.submit(lambda: self._fold(turn)):
             self._folded = Unavailable("the owner ends", outcome="not_applied")
@@ -250,7 +256,7 @@ class Storing:
         self._folding = self._folded = None
         if isinstance(folded, Exception):
             self._stored.abandon_folding(turn)
-            if not self._ending:
+            if not self._ending and not isinstance(folded, Superseded):
                 self._failed(folded)
             return True
         self._stored.finish_folding(turn)

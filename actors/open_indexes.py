@@ -58,7 +58,9 @@ class OpenIndexes:
             pumps.hand_out(index)
         if changed:
             self.storing.note_change()
-        done = (self.storing.running or not left) and self.storing.step()
+        # What was erased is to leave the files, whatever else is still to be brought.
+        may_begin = self.storing.running or not left or index.erased
+        done = may_begin and self.storing.step()
         self.more = left > 0 or done
         return changed or done
 

@@ -34,7 +34,7 @@ from neverforget.storage.quotes import Quotes
 from neverforget.storage.record import Header
 from neverforget.storage.slices import Slices, in_one_go
 
-_SLICE: Final = 64  # records read between two yields: 2 ms
+_SLICE: Final = 128  # records read between two yields: 3 ms
 _CONTEXTS: Final = 16  # memories whose contexts are searched between two: 3 ms
 _WINDOW_BYTES: Final = 64 * 1024  # of the log, whose headers are looked at between two
 _LAG_BYTES: Final = 64 * 1024  # of the log, that may be looked at in the last bit
@@ -177,7 +177,7 @@ class ErasurePlanner:
 
     def _body_at(self, position: int) -> Body:
         try:
-            return self._state.bodies.read(position)[1]
+            return self._state.body_at(position)
         except Corrupt:
             return {}
 
@@ -213,10 +213,10 @@ class ErasurePlanner:
             position = self._state.table.get(row, "position")
             if not everything and plan.judged[row] != position:
                 continue  # another version by now: to be looked at in the next round
-            versions = self._reads.versions(row)
-            contexts = [_context(self._body_at(each)) for each in versions]
+            versions = list(self._reads.chain(row))
+            contexts = [_context(record[1]) for _, record in versions if record is not None]
             if any(quotes.stand_in(context) for context in contexts):
-                plan.revisions[row] = self._revision(plan, row, versions)
+                plan.revisions[row] = self._revision(plan, row, [at for at, _ in versions])
             elif everything:
                 plan.revisions.pop(row, None)
             plan.judged[row] = position
@@ -231,8 +231,7 @@ class ErasurePlanner:
         if left:
             content[M[MemoryField.CONTEXT]] = left
         content[M[MemoryField.BY]] = plan.by
-        held = [each for each in versions if not self._state.is_erased_at(each)]
-        return _Revision(content, [self._range_of(version) for version in held])
+        return _Revision(content, [self._range_of(version) for version in versions])
 
     def revisions(self, plan: ErasurePlan) -> list[Planned]:
         """Versions of others without a text in their context, as of now."""

@@ -149,7 +149,7 @@ def within(namespace: Namespace, prefix: Namespace) -> bool:
 def row_matches(state: LongTermState, row: int, where: Where) -> bool:
     """An unreadable one does not."""
     try:
-        _, body = state.bodies.read(state.table.get(row, "position"))
+        body = state.body_at(state.table.get(row, "position"))
     except Corrupt:
         return False
     return where.matches(body)

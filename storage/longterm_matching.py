@@ -20,7 +20,7 @@ from neverforget.storage.longterm_where import Where
 from neverforget.storage.memory_table import Array
 from neverforget.storage.slices import Slices
 
-SLICE: Final = 128  # records: 3 ms
+SLICE: Final = 256  # records: 3 ms
 _ROUNDS_MAX: Final = 10  # each looks at what was written during the one before
 
 

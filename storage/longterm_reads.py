@@ -218,7 +218,7 @@ class LongTermReads:
         table = self._state.table
         status = STATUS_NAMES[Status(table.get(row, "status"))]
         born, current = table.get(row, "born"), table.get(row, "position")
-        for position, record in self._chain(row, before):
+        for position, record in self.chain(row, before):
             if position == current:
                 yield self.view_or_mark(row)
                 continue
@@ -231,7 +231,7 @@ class LongTermReads:
 
     def version(self, row: int, version: int) -> tuple[Header, dict[int, object]]:
         """The record of one version. Raises NotFound, Corrupt."""
-        for position, record in self._chain(row):
+        for position, record in self.chain(row):
             header, body = self._state.bodies.read(position) if record is None else record
             if body.get(M[MemoryField.VERSION], 1) == version:
                 return header, body
@@ -239,9 +239,9 @@ class LongTermReads:
 
     def versions(self, row: int) -> list[int]:
         """Positions of its content records, oldest first, without those that were erased."""
-        return [position for position, _ in self._chain(row)][::-1]
+        return [position for position, _ in self.chain(row)][::-1]
 
-    def _chain(
+    def chain(
         self, row: int, before: int | None = None
     ) -> Iterator[tuple[int, tuple[Header, Body] | None]]:
         """Its versions, newest first, where each stands and what it says; None: it cannot be read.

@@ -22,7 +22,7 @@ from neverforget.storage.record import Header, encode_control
 from neverforget.storage.set_aside import erase_copies
 from neverforget.storage.slices import Slices, whole
 
-_SLICE: Final = 128  # ranges zeroed between two yields: 1 ms
+_SLICE: Final = 256  # ranges zeroed between two yields: 2 ms
 _UNSYNCED_MAX: Final = 1024 * 1024  # bytes of zeros that one sync writes, as an append waits for it
 
 

@@ -74,6 +74,7 @@ def test_a_generation_without_what_was_erased_does_not_keep_it_either(
         training = ForEver(patched)
         (asked,) = owned.start(owned.erase(secret))
         owned.until(training.entered.is_set)
+        owned.until(lambda: not len(owned.owner.deletions))  # its bytes are out of the log
         owned.owner.close()
         assert training.given_up.is_set()
         assert len(asked.replies) == 1, "whoever erased is told that it goes on"

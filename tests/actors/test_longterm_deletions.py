@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
@@ -9,8 +10,10 @@ import pytest
 from neverforget.actors import longterm_messages as m
 from neverforget.actors.longterm_messages import packed
 from neverforget.actors.messages import AnyRequest, Failure
-from neverforget.storage import longterm_erasure_plan, longterm_matching
+from neverforget.storage import longterm_erasure_plan, longterm_folding, longterm_matching
+from neverforget.storage.longterm_index import LongTermIndex
 from neverforget.storage.longterm_results import MemoryFilter
+from neverforget.storage.vector_index import VectorBase
 from tests.actors.conftest import Owning
 from tests.actors.longterm_owners import PRODUCER, OwnedLongTerm
 from tests.fakes.failing_filesystem import FailingFileSystem
@@ -157,3 +160,53 @@ def test_the_disk_fails_in_the_middle_of_an_erasure_and_the_next_opening_complet
     again = owned.ask(request, m.MemoriesErasedReply)
     assert again.result.memories == 5
     assert left_of(owned.directory, "unmistakable") == []
+
+
+# ---- what an erasure need not wait for -----------------------------------------------------------
+
+
+def test_an_erasure_gives_up_vectors_that_are_being_made(
+    owning: Owning, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They hold what it takes, so they are of no use; it waited until they were made."""
+    monkeypatch.setattr(longterm_folding, "UNSAVED_MAX", 1)
+    entered, real = threading.Event(), VectorBase.folded
+
+    def folded(*given: Any) -> VectorBase:
+        if entered.is_set():
+            return real(*given)
+        entered.set()
+        while True:
+            given[-1]()  # goes on until it may not
+
+    monkeypatch.setattr(VectorBase, "folded", folded)
+    owned = owning()
+    secret, *_ = owned.remember("unmistakable tea", "black tea")
+    owned.settle()
+    owned.until(entered.is_set)
+    owned.ask(owned.erase(secret), m.MemoriesErasedReply)
+    assert left_of(owned.directory, "unmistakable") == []
+    indexing = owned.owner.indexing
+    assert indexing is not None and indexing.error is None
+    assert owned.found("tea", strategy="vector") == ["black tea"]
+
+
+def test_an_erasure_does_not_wait_for_words_that_are_to_be_brought(
+    owning: Owning, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After 100,000 erased memories each of them was taken out of the index that goes, first."""
+    owned = owning("none")
+    secret, *_ = owned.remember("unmistakable tea", "black tea")
+    owned.settle()
+    with monkeypatch.context() as patched:
+        patched.setattr(LongTermIndex, "bring", lambda index, limit=None: index.lag)
+        owned.ask(owned.remember_request("late tea"), m.MemoriesReply)
+        owned.ask(owned.erase(secret), m.MemoriesErasedReply)
+        assert owned.index().lag == 2
+        assert left_of(owned.directory, "unmistakable") == []
+    owned.remember("green tea")
+    owned.settle()
+    assert sorted(owned.found("tea", strategy="text")) == ["black tea", "green tea", "late tea"]
+    owned.owner.close()
+    again = owning("none")
+    assert sorted(again.found("tea", strategy="text")) == ["black tea", "green tea", "late tea"]
