@@ -144,6 +144,10 @@ class ChunkerPool(Generic[T]):
         """There is a member without work."""
         return any(seat.ready and seat.work is None for seat in self._seats)
 
+    @property
+    def busy(self) -> int:
+        return sum(seat.work is not None for seat in self._seats)
+
     def tend(self, wanted: int) -> list[Done[T]]:
         """Look after the members, of which ``wanted`` have something to do; what they have done."""
         now = self._monotonic()

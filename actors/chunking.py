@@ -138,11 +138,13 @@ class Chunking:
         try:
             while not self._ending.is_set():
                 try:
+                    begun = self._monotonic()
                     self._step()
-                    self._woken.wait(self._timeout())
+                    self._woken.wait(self._timeout(begun))
                 except Exception as error:
                     log.exception("chunking pauses")
                     self._stand_still(f"chunking pauses: {type(error).__name__}: {error}")
+                    self._ending.wait(self._pause_s)
                 self._woken.clear()
         finally:
             self._pool.close()
@@ -155,6 +157,7 @@ class Chunking:
         for done in self._pool.tend(self._wanted()):
             self._see_done(done)
             changed = True
+            self._woken.set()  # what is to be tried again may need another chunker
         self._hand_out()
         if changed:
             self._news()
@@ -171,16 +174,16 @@ class Chunking:
     def _until_look(self) -> float:
         return self._followed_at + _LOOK_S - time.monotonic()
 
-    def _timeout(self) -> float | None:
+    def _timeout(self, begun: float) -> float | None:
+        """How long nothing is due that was not when the last step had ``begun``."""
         if not self._derived.empty():
             return 0.0
         if self._noticed != self._followed:
             return max(0.0, self._until_look())
         dues = [self._pool.deadline(), self._tries.deadline()]
         dues += [self._not_before] if self._unchunked.waiting else []
-        now = self._monotonic()
-        later = [due for due in dues if due is not None and due > now]
-        return min(later) - now if later else None
+        later = [due for due in dues if due is not None and due > begun]
+        return max(0.0, min(later) - self._monotonic()) if later else None
 
     def _stand_still(self, why: str) -> None:
         """For a while, longer each time: it is nothing that one text does."""
@@ -194,8 +197,8 @@ class Chunking:
         """Chunkers that have something to do."""
         if self._monotonic() < self._not_before:
             return 0
-        ready = self._unchunked.waiting - self._tries.pausing - self._deriving
-        return -(-ready // BATCH_DOCUMENTS)
+        untaken = self._unchunked.waiting - self._running - len(self._tries)
+        return self._pool.busy + self._tries.due + -(-max(0, untaken) // BATCH_DOCUMENTS)
 
     def _hand_out(self) -> None:
         if self._monotonic() < self._not_before:

@@ -45,6 +45,11 @@ class Tries:
         return sum(due > now for due, _ in self._waiting)
 
     @property
+    def due(self) -> int:
+        """How many may be tried now, each by a chunker of its own."""
+        return len(self._waiting) - self.pausing
+
+    @property
     def full(self) -> bool:
         """As much waits here as may."""
         return sum(len(trial.one.text) for _, trial in self._waiting) > HELD_CHARACTERS_MAX

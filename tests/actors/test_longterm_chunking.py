@@ -148,6 +148,27 @@ def test_one_poisoned_document_does_not_stop_the_rest(owning: Owning) -> None:
     assert owned.get(bad) == [long_text("poison")] and errors(owned) == []
 
 
+def test_a_text_that_takes_long_by_itself_does_not_keep_the_others_waiting(owning: Owning) -> None:
+    """Both were tried alone after their batch had died, by one chunker: the second waited for the
+    first, up to its ten minutes."""
+    go = threading.Event()
+
+    def does(documents: Sequence[Document]) -> None:
+        if len(documents) > 1:
+            raise Unavailable("killed", outcome="not_applied")
+        if "held" in documents[0].text:
+            go.wait()
+
+    owned = owning(chunkers=lambda: Scripted(does))
+    held, other = owned.remember(long_text("held"), long_text("other"))
+    status(owned)  # they are noticed
+    owned.until(lambda: bool(chunks(owned, other)))
+    assert chunks(owned, held) == []
+    go.set()
+    owned.settle()
+    assert chunks(owned, held)
+
+
 def test_a_failed_document_is_tried_again_when_the_store_is_opened(owning: Owning) -> None:
     owned = owning(chunkers=lambda: Scripted(poisonous))
     (memory,) = owned.remember(long_text("poison"))

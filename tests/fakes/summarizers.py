@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from pathlib import Path
 from typing import Any
 
 
@@ -38,15 +39,25 @@ class Hanging:
         return ""
 
 
-class Deadly:
-    """Takes its process with it when a text says ``word``."""
+HELD, DEADLY = "heldtext", "deadlytext"
 
-    summarizer_id = "deadly"
 
-    def __init__(self, word: str) -> None:
-        self.word = word
+class Trying:
+    """Takes its process with it when a text says ``DEADLY``. Of one that says ``HELD`` it says in
+    ``folder`` that it is at work (``held-PID``), and waits there for leave to go on (``go``).
+    """
+
+    summarizer_id = "trying"
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
 
     def summarize(self, text: str, /) -> str:
-        if self.word in text:
+        if DEADLY in text:
             os.kill(os.getpid(), signal.SIGKILL)
+        if HELD in text:
+            (self.folder / f"held-{os.getpid()}").touch()
+            pause = threading.Event()
+            while not (self.folder / "go").exists():
+                pause.wait(0.02)
         return "In short."
