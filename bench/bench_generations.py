@@ -24,6 +24,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -43,6 +44,7 @@ STORE, MODEL = "bench", "random"
 DIMENSION = 384
 TEXT_BYTES = 500
 BATCH = 500
+SWITCH_S = 0.0005  # as in the process of the long-term owner
 _ALONE_S: Final = 5.0
 TRAINED_ON_MAX = 100_000  # of vectors without any order, more teach nothing
 _WORDS = [
@@ -234,7 +236,8 @@ def main(root: Path, count: int, behind: int) -> None:
         print(f"{time.perf_counter() - begun:8.1f} s  {what} {longest}", flush=True)
 
     LongTermRegion.create(FS, directory, store_id=STORE)
-    region = LongTermRegion.open(FS, directory, store_id=STORE)
+    beside_it = ThreadPoolExecutor(1).submit  # what a log does beside its owner
+    region = LongTermRegion.open(FS, directory, store_id=STORE, submit=beside_it)
     fill(region, 0, count)
     said("remembered")
     stored = Generations.open(FS, derived, region.state, model=None, expects_vectors=True)
@@ -242,6 +245,7 @@ def main(root: Path, count: int, behind: int) -> None:
     stored.begin_vectors(MODEL, DIMENSION)
     with_vectors(stored, count)
     said("vectors")
+    sys.setswitchinterval(SWITCH_S)
     gc.collect()
     gc.freeze()  # as the owner of a region does when it has opened it
     for what, more, words_in, begin, finish in (
