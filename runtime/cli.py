@@ -19,6 +19,7 @@ import typer
 
 from neverforget.runtime import (
     cli_audit,
+    cli_chunks,
     cli_conversation,
     cli_demo,
     cli_forgetting,
@@ -77,6 +78,7 @@ COMMANDS = (
     cli_memory,
     cli_recall,
     cli_memory_changes,
+    cli_chunks,
     cli_forgetting,
     cli_audit,
     cli_transfer,

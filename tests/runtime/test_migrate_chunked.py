@@ -1,0 +1,241 @@
+"""Memories of a system that replaced long ones by summaries: originals come back where that is
+certain, and nothing else changes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import neverforget as nf
+from neverforget.runtime.importers.chunked import NotRestorable, Record, restored
+from neverforget.runtime.importers.migrating import REVIEW, MigrationReport, migrate
+from tests.runtime.cli_calls import Cli
+
+TEXT = "Refunds are paid within 14 days. " * 40 + "Ünïcode — 漢字 👩‍👩‍👧 at the end."
+
+
+def pieces(text: str, size: int, overlap: int = 0) -> list[tuple[int, int]]:
+    return [(max(0, at - overlap), min(at + size, len(text))) for at in range(0, len(text), size)]
+
+
+def exported(
+    text: str = TEXT, size: int = 300, overlap: int = 0, **more: Any
+) -> list[dict[str, Any]]:
+    """A container and its chunks, as such a system exports them."""
+    found: list[dict[str, Any]] = [
+        {
+            "id": "mem-1",
+            "text": "About refunds.",
+            "type": "policy-container",
+            "tags": ["money"],
+            "importance": 7,
+            "created_at": "2025-03-01T10:00:00Z",
+            "metadata": {"team": "support"},
+            **more,
+        }
+    ]
+    for number, (start, stop) in enumerate(pieces(text, size, overlap)):
+        found.append(
+            {
+                "id": f"mem-1-c{number}",
+                "parent_id": "mem-1",
+                "chunk_index": number,
+                "start": start,
+                "end": stop,
+                "type": "policy-chunk",
+                "text": text[start:stop],
+            }
+        )
+    return found
+
+
+def without_spans(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{n: v for n, v in each.items() if n not in ("start", "end")} for each in records]
+
+
+@pytest.fixture
+def migrated(tmp_path: Path, store: nf.Store) -> Any:
+    def run(records: Any, **how: Any) -> MigrationReport:
+        file = tmp_path / "old.json"
+        file.write_text(json.dumps(records))
+        return migrate(store, str(file), **how)
+
+    return run
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Any:
+    with nf.open(tmp_path / "store", inline=True, embedder="none") as opened:
+        yield opened
+
+
+def test_an_original_comes_back_whole_with_what_was_said_of_it(
+    store: nf.Store, migrated: Any
+) -> None:
+    records = exported(original_length=len(TEXT))
+    random.Random(1).shuffle(records)
+    report = migrated([*records, {"id": "mem-2", "text": "Ada lives in Oslo", "type": "fact"}])
+    assert report.ok and (report.restored, report.flagged, report.plain) == (1, 0, 1)
+    assert report.records == 1 + report.chunks + report.restored
+    memory = store.get(key="mem-1")
+    assert memory.text == TEXT and memory.type == "policy"
+    assert (memory.tags, memory.importance) == (("money",), 7.0)
+    assert memory.occurred_at is not None and memory.occurred_at.year == 2025
+    assert memory.metadata["team"] == "support"
+    assert memory.metadata["migration"] == {
+        "restored": True,
+        "summary": "About refunds.",
+        "chunks": report.chunks,
+    }
+    assert store.get(key="mem-2").text == "Ada lives in Oslo"
+    assert len(store.memories()) == 2, "chunks are made anew, not remembered"
+
+
+def test_a_second_run_changes_nothing(store: nf.Store, migrated: Any) -> None:
+    records = exported(original_length=len(TEXT))
+    first, second = migrated(records), migrated(records)
+    assert (first.remembered, first.existing) == (1, 0)
+    assert (second.remembered, second.existing) == (0, 1)
+    assert store.get(key="mem-1").version == 1
+
+
+DAMAGES: dict[str, Any] = {
+    "a chunk is missing": lambda r: r.pop(2),
+    "the last chunk is missing": lambda r: r.pop(),
+    "one says something else": lambda r: r[1].update(text=r[1]["text"].upper()),
+    "a span is wrong": lambda r: r[1].update(end=9_999),
+    "another digest": lambda r: r[0].update(original_sha256="0" * 64),
+    "another length": lambda r: r[0].update(original_length=5),
+    "another count": lambda r: r[0].update(chunk_count=77),
+    "a listed chunk is missing": lambda r: r[0].update(chunks=["mem-1-c0", "gone"]),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_what_is_not_certain_is_flagged_and_kept_as_it_is(
+    store: nf.Store, migrated: Any, name: str
+) -> None:
+    digest = hashlib.sha256(TEXT.encode()).hexdigest()
+    records = exported(original_length=len(TEXT), original_sha256=digest)
+    DAMAGES[name](records)
+    report = migrated(records)
+    assert not report.ok and report.restored == 0
+    assert report.flagged == len(records) == report.remembered
+    for record in records:
+        memory = store.get(key=record["id"])
+        assert memory.text == record["text"]
+        assert REVIEW in memory.tags
+        assert memory.metadata["migration"]["restored"] is False
+    assert store.get(key="mem-1-c0").type == "policy-part", "-chunk is reserved"
+
+
+def test_without_an_end_that_is_told_the_last_chunk_may_be_missing(migrated: Any) -> None:
+    def judged(**told: Any) -> tuple[int, int]:
+        report = migrated(exported(**told), dry_run=True)
+        return report.restored, report.flagged
+
+    count = len(pieces(TEXT, 300))
+    assert judged() == (0, count + 1)
+    assert judged(chunks=[f"mem-1-c{n}" for n in range(count - 1)]) == (0, count + 1)
+    assert judged(chunks=[f"mem-1-c{n}" for n in range(count)]) == (1, 0)
+    assert judged(chunk_count=count) == (1, 0)
+
+
+def test_a_chunk_without_its_container_is_kept(store: nf.Store, migrated: Any) -> None:
+    report = migrated(exported()[1:3])
+    assert report.flagged == 2 and report.problem_count == 2
+    assert store.get(key="mem-1-c0").metadata["parent_id"] == "mem-1"
+
+
+@pytest.mark.parametrize("joint", ["", "\n", "\n\n", " "])
+def test_chunks_without_spans_need_a_proof_of_how_they_join(migrated: Any, joint: str) -> None:
+    texts = [f"Paragraph {n} about refunds." for n in range(6)]
+    whole = joint.join(texts)
+    chunks = [
+        {"id": f"c{n}", "container_id": "m", "index": n + 1, "content": text}
+        for n, text in enumerate(texts)
+    ]
+    digest = "sha256:" + hashlib.sha256(whole.encode()).hexdigest()
+    container = {"id": "m", "content": "In short.", "type": "container"}
+    assert migrated([container, *chunks]).restored == 0
+    assert migrated([{**container, "content_hash": digest}, *chunks]).restored == 1
+
+
+def test_records_may_stand_inside_of_containers_and_answers(store: nf.Store, migrated: Any) -> None:
+    container, *chunks = exported(original_length=len(TEXT))
+    for chunk in chunks:
+        del chunk["parent_id"], chunk["id"]
+    assert migrated({"memories": [{**container, "chunks": chunks}]}).restored == 1
+    assert store.get(key="mem-1").text == TEXT
+
+
+def test_spans_may_count_bytes(store: nf.Store, migrated: Any) -> None:
+    text = "Größe: 漢字. " * 50
+    records, at = exported(text, 100, chunk_count=6), 0
+    for chunk in records[1:]:
+        size = len(chunk["text"].encode())
+        chunk.update(start=at, end=at + size)
+        at += size
+    records[0]["chunk_count"] = len(records) - 1
+    assert migrated(records).restored == 1
+    assert store.get(key="mem-1").text == text
+
+
+def test_a_dry_run_writes_nothing(store: nf.Store, migrated: Any) -> None:
+    report = migrated(exported(original_length=len(TEXT)), dry_run=True)
+    assert (report.restored, report.remembered, report.dry_run) == (1, 1, True)
+    assert len(store.memories(status=None)) == 0
+
+
+def test_what_is_no_record_is_reported_with_its_line(migrated: Any) -> None:
+    report = migrated([5, {"id": "x"}, {"text": "no id"}, {"id": "y", "text": "fine"}])
+    assert report.problem_count == 3 and report.plain == 1
+    twice = [{"id": "a", "text": "one"}, {"id": "a", "text": "two"}]
+    assert "twice" in migrated(twice).problems[0].message
+
+
+@given(st.text(max_size=300), st.integers(1, 40), st.integers(0, 20), st.randoms())
+def test_any_text_that_is_covered_is_restored_exactly(
+    text: str, size: int, overlap: int, chance: random.Random
+) -> None:
+    """Whatever order chunks come in, and however much they overlap."""
+    chunks = [
+        Record(f"c{n}", text[a:b], 1, {}, parent="m", span=(a, b))
+        for n, (a, b) in enumerate(pieces(text, size, overlap))
+    ]
+    chance.shuffle(chunks)
+    container = Record("m", "s", 1, {}, count=len(chunks))
+    if not text:
+        with pytest.raises(NotRestorable):
+            restored(container, chunks)
+        return
+    assert restored(container, chunks) == text
+    if overlap == 0 and len(chunks) > 1:
+        with pytest.raises(NotRestorable):
+            restored(container, chunks[1:])
+        container.count = None
+        with pytest.raises(NotRestorable):
+            restored(container, chunks)
+
+
+def test_the_command_tells_what_became_of_each(cli: Cli, tmp_path: Path) -> None:
+    file, memory = tmp_path / "old.jsonl", tmp_path / "memory"
+    lines = [*exported(original_length=len(TEXT)), {"id": "lost", "parent_id": "?", "text": "x"}]
+    file.write_text("\n".join(map(json.dumps, lines)))
+    rehearsed = cli("migrate-chunked", memory, file, "--dry-run")
+    assert rehearsed.code == 1 and "would remember" in rehearsed.out and not memory.exists()
+    ran = cli("migrate-chunked", memory, file)
+    assert ran.code == 1 and "1, from 5 chunks" in ran.out
+    assert f"{file}:{len(lines)}: memory lost: its container ? is not in this file" in ran.err
+    told = json.loads(cli("migrate-chunked", memory, file, "--json").out)
+    assert (told["remembered"], told["existing"], told["ok"]) == (0, 2, False)
+    shown = json.loads(cli("get", memory, "--key", "mem-1", "--json").out)
+    assert shown["text"] == TEXT
