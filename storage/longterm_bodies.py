@@ -6,8 +6,10 @@ below its end; it must answer exactly what the log would.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, Protocol
+
+from numpy.typing import NDArray
 
 from neverforget.storage.content import decode_body
 from neverforget.storage.control import Body
@@ -17,10 +19,18 @@ from neverforget.storage.longterm_fields import M, MemoryField, id_in, id_of, id
 from neverforget.storage.longterm_results import MemoryView
 from neverforget.storage.record import Header, body_of, read_header
 
+Array = NDArray[Any]
+
 
 class BodySource(Protocol):
     def read(self, position: int) -> tuple[Header, Body]:
         """Header and body of the content record at ``position``. Raises Corrupt."""
+        ...
+
+    def read_many(self, positions: Array, fields: Collection[int]) -> Iterator[tuple[int, Body]]:
+        """(which, body) of those of many records that can be read, in any order; of the bodies at
+        least these ``fields``.
+        """
         ...
 
 
@@ -36,6 +46,20 @@ class LogBodies:
             raise Corrupt(f"what stood at position {position} was erased", offset=position)
         record = self._log.read(position)
         return read_header(record), decode_body(body_of(record))
+
+    def read_many(self, positions: Array, fields: Collection[int]) -> Iterator[tuple[int, Body]]:
+        return read_each(self, positions)
+
+
+def read_each(
+    bodies: BodySource, positions: Array, which: Iterable[int] | None = None
+) -> Iterator[tuple[int, Body]]:
+    """``which``: of ``positions``; None: all."""
+    for number in range(len(positions)) if which is None else which:
+        try:
+            yield number, bodies.read(int(positions[number]))[1]
+        except Corrupt:
+            continue
 
 
 def view_of(

@@ -44,6 +44,12 @@ class Where:
                     f"where names {path!r}; name metadata.<path>, or one of {', '.join(_FIELDS)}"
                 )
 
+    @property
+    def fields(self) -> frozenset[int]:
+        """Of a body: all that it looks at."""
+        metadata = M[MemoryField.METADATA]
+        return frozenset(_FIELDS.get(path, metadata) for path, _ in self._tests)
+
     def matches(self, body: Body) -> bool:
         for path, tests in self._tests:
             value = _value_at(body, path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,7 @@ from neverforget.storage.control import Body
 from neverforget.storage.errors import Corrupt
 from neverforget.storage.filesystem import LocalFileSystem
 from neverforget.storage.longterm import LongTermRegion
-from neverforget.storage.longterm_bodies import BodySource
+from neverforget.storage.longterm_bodies import Array, BodySource, read_each
 from neverforget.storage.longterm_results import MemoryFilter, MemoryView
 from neverforget.storage.record import Header
 from neverforget.storage.results import AuditView
@@ -365,3 +366,6 @@ class Unreadable:
         if position in self._bad:
             raise Corrupt("it was erased a moment ago")
         return self._inner.read(position)
+
+    def read_many(self, positions: Array, fields: Collection[int]) -> Iterator[tuple[int, Body]]:
+        return read_each(self, positions)

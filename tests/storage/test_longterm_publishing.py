@@ -7,6 +7,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from neverforget.storage import longterm_generations, longterm_storing, manifest
@@ -18,6 +19,7 @@ from neverforget.storage.longterm_moment import Moment
 from neverforget.storage.longterm_results import MemoryFilter
 from neverforget.storage.longterm_row_generations import GenerationBodies
 from neverforget.storage.longterm_view import rows_of_vectors
+from neverforget.storage.longterm_where import Where
 from neverforget.storage.table_file import stored_table
 from neverforget.storage.vector_index import VectorBase
 from tests.storage.bytes_left import left_of
@@ -355,6 +357,13 @@ def test_texts_of_a_generation_are_those_of_the_log(tmp_path: Path) -> None:
         bodies.log = Silent()
         for position in positions:
             assert bodies.read(position) == log.read(position)
+        asked = Where({"metadata.a": 1, "key": "k", "speaker": "w", "importance": 1.0}).fields
+        for number, body in bodies.read_many(np.array(positions, np.uint64), asked):
+            whole = log.read(positions[number])[1]
+            assert {f: body.get(f) or None for f in asked} == {f: whole.get(f) for f in asked}
+            positions[number] = 0
+        assert not any(positions), "each of them once"
+        positions = bench.region.state.table.column("position").tolist()
         bodies.log = log
         bench.erase(gone.id)
         with pytest.raises(Exception, match="erased"):
@@ -366,6 +375,9 @@ class Silent:
 
     def read(self, position: int) -> Any:
         raise AssertionError(f"{position} was read from the log")
+
+    def read_many(self, positions: Any, fields: Any) -> Any:
+        raise AssertionError("the log was read")
 
 
 def test_it_opens_at_a_moment_while_its_owner_goes_on(tmp_path: Path) -> None:
