@@ -77,6 +77,7 @@ class CheckedEmbedder:
         self.inner, self.model_id, self.deadline_s = embedder, model_id, deadline_s
         self.batch_texts_max = max(1, int(getattr(embedder, "batch_texts_max", BATCH_TEXTS_MAX)))
         self._dimension: int | None = None
+        self._closed = False
         safe = getattr(embedder, "thread_safe", False) is True
         self._bounded = BoundedCalls(
             f"the embedder {model_id}", deadline_s, _LATER, one_at_a_time=not safe
@@ -170,7 +171,8 @@ class CheckedEmbedder:
         return np.asarray(mean / length, np.float32) if length > 1e-6 else np.asarray(rows[0])
 
     def close(self) -> None:
-        """Close the embedder inside, where it can be closed."""
+        """Close the embedder inside, where it can be closed. It is asked nothing more."""
+        self._closed = True
         close = getattr(self.inner, "close", None)
         if close is not None:
             close()
@@ -236,6 +238,8 @@ class CheckedEmbedder:
             raise self._fails(faults[0])
 
     def _ask(self, texts: list[str]) -> tuple[Vectors, dict[int, str]]:
+        if self._closed:
+            raise self._fails("it was closed")
         try:
             answer = self._bounded(lambda: self.inner.embed(texts))
         except Unavailable:

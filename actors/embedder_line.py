@@ -84,10 +84,14 @@ class EmbedderLine:
             self._changed.notify_all()
         for job in waiting:
             job.stop(_ended())
-        for thread in self._threads:
-            thread.join(_END_S)
+        self._join()
         if self._embedder is not None and not self._lent:
             self._embedder.close()
+            self._join()  # one that can be ended has ended
+
+    def _join(self) -> None:
+        for thread in self._threads:
+            thread.join(_END_S)
 
     # ---- its threads -----------------------------------------------------------------------------
 

@@ -51,6 +51,7 @@ class MiniLMEmbedder:
         self.threads = threads
         self._loading = threading.Lock()
         self._session: Any = None
+        self._closings = 0
 
     def __repr__(self) -> str:
         return f"MiniLMEmbedder(threads={self.threads})"
@@ -66,7 +67,10 @@ class MiniLMEmbedder:
         return text_windows.windows(text, lambda part: len(bert_uncased().ids(part)), WINDOW_PIECES)
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """One row a text, of length 1. A text longer than the window raises NotEmbedded."""
+        """One row a text, of length 1. A text longer than the window raises NotEmbedded; to be
+        closed meanwhile, ConnectionError.
+        """
+        closings = self._closings
         pieces = [bert_uncased().ids(text) for text in texts]
         for index, ids in enumerate(pieces):
             if len(ids) > WINDOW_PIECES:
@@ -78,11 +82,16 @@ class MiniLMEmbedder:
         for group in groups([len(ids) + 2 for ids in pieces]):
             if exiting():
                 raise Unavailable("the process ends", outcome="not_applied")
+            if self._closings != closings:
+                raise ConnectionError("it was closed")
             rows[group] = self._run([[CLS, *pieces[index], SEP] for index in group])
         return rows
 
     def close(self) -> None:
-        """Let go of the model; the next text reads it again."""
+        """Let go of the model, and end calls under way after their next texts: a process that ends
+        while the model computes is aborted. The next call reads it again.
+        """
+        self._closings += 1
         self._session = None
 
     def _run(self, group: list[list[int]]) -> Vectors:

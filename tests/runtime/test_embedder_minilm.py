@@ -221,3 +221,36 @@ def test_the_vocabulary_is_shipped_with_its_notice() -> None:
     folder = importlib.resources.files("neverforget.runtime") / "models"
     assert "Apache License, Version 2.0" in (folder / "NOTICE").read_text()
     assert len((folder / wordpiece.VOCABULARY).read_bytes()) == 231_508
+
+
+def test_a_process_that_ends_right_after_closing_a_busy_line_ends_well() -> None:
+    """onnxruntime aborts a process that exits while it computes: "terminate called without an
+    active exception", and the exit code of a crash. A line that is closed waits a second for its
+    call, which may take many.
+    """
+    program = """
+import threading
+from neverforget.actors.embedder_checked import CheckedEmbedder
+from neverforget.actors.embedder_job import Job
+from neverforget.actors.embedder_line import EmbedderLine
+from neverforget.runtime.embedder_minilm import MiniLMEmbedder
+
+class Told(MiniLMEmbedder):
+    batch_texts_max = 1_000
+    begun = threading.Event()
+
+    def _run(self, group):
+        self.begun.set()
+        return super()._run(group)
+
+inner, answers = Told(), []
+line = EmbedderLine("it", lambda name: CheckedEmbedder(inner))
+texts = [f"{n} " + "word another thing " * 80 for n in range(800)]
+line.submit(Job(texts, urgent=False, done=answers.append))
+assert inner.begun.wait(60)
+line.close()
+assert len(answers) == 1
+assert not any(t.name.startswith(("embed", "neverforget-embed")) for t in threading.enumerate())
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (ran.returncode, ran.stderr) == (0, "")
