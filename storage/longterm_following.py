@@ -18,6 +18,7 @@ from neverforget.storage.log_state import of_kinds
 from neverforget.storage.longterm_fields import Id, id_in, packed_in
 from neverforget.storage.longterm_state import ABOUT_MANY, CONTENT, LongTermState
 from neverforget.storage.memory_table import Array, MemoryTable
+from neverforget.storage.row_index import distinct
 from neverforget.storage.scan import gather_heads, scan
 from neverforget.storage.segment import SEGMENT_HEADER_BYTES
 
@@ -67,7 +68,7 @@ def changed_since(state: LongTermState, since: int, stop: int | None = None) -> 
     rows = (
         np.arange(table.count)
         if every
-        else np.unique(np.concatenate([table.find_many(list(ids)), *rows_named, *new]))
+        else distinct(np.concatenate([table.find_many(list(ids)), *rows_named, *new]))
     )
     return Changed(
         rows.astype(np.int64),

@@ -78,8 +78,7 @@ class RowIndex:
             recent = {number: recent[number] for number in wanted.tolist() if number in recent}
         columns = (*self._columns, _columns_of(recent))
         parts = [_places_of(each, wanted) for each in columns]
-        found = np.sort(np.concatenate([places << 32 | rows for places, rows in parts]))
-        found = found[np.append(True, found[1:] != found[:-1])[: len(found)]]
+        found = distinct(np.concatenate([places << 32 | rows for places, rows in parts]))
         return found >> 32, found & 0xFFFFFFFF
 
     def find_all(self, numbers: Array) -> Array:
@@ -108,6 +107,13 @@ def _merged(held: Columns, more: Columns) -> Columns:
         return np.concatenate((held[0], numbers)), np.concatenate((held[1], rows))
     places = held[0].searchsorted(numbers, "right")
     return np.insert(held[0], places, numbers), np.insert(held[1], places, rows)
+
+
+def distinct(numbers: Array) -> Array:
+    """Ascending. As ``np.unique``, which takes ten times as long for what is nearly sorted."""
+    found = np.sort(numbers)
+    found = found[np.append(True, found[1:] != found[:-1])[: len(found)]]
+    return found
 
 
 def _columns_of(recent: dict[int, int | list[int]]) -> Columns:
