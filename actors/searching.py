@@ -162,12 +162,8 @@ def _by_score(
 
 def _shares(legs: list[Leg[int]], config: FusionConfig) -> dict[str, float]:
     """What the legs that found something count for, together 1, so that a score means the same
-    whatever the strategy is. Where no memory has a context that matches, the words of texts count
-    for the words of contexts as well.
+    whatever the strategy is.
     """
     weights = config.weights()
-    names = {leg.name for leg in legs}
-    if CONTEXT not in names and TEXT in names:
-        weights[TEXT] += weights[CONTEXT]
-    total = sum(weights[name] for name in names) or 1.0
-    return {name: weights[name] / total for name in names}
+    total = sum(weights[leg.name] for leg in legs) or 1.0
+    return {leg.name: weights[leg.name] / total for leg in legs}

@@ -162,23 +162,6 @@ def test_a_leg_that_finds_nothing_counts_for_nothing(tmp_path: Path) -> None:
         assert [share.leg for share in found[0].fused.shares] == ["text", "vector"]
 
 
-def test_words_of_texts_count_for_those_of_contexts_where_there_are_none(tmp_path: Path) -> None:
-    """Else a store without contexts goes by meaning far more than one with them does."""
-    with indexed(tmp_path) as bench:
-        bench.remember("green barn")
-        bench.remember("blue lake")
-        bench.follow()
-        plain, config = ask(bench, "green barn")[0], FusionConfig()
-        weights = {share.leg: share.weight for share in plain.fused.shares}
-        assert weights == pytest.approx(
-            {"text": config.text + config.context, "vector": config.vector}
-        )
-        bench.remember("near", context="the green barn")
-        bench.follow()
-        weights = {share.leg: share.weight for share in ask(bench, "green barn")[0].fused.shares}
-        assert weights == pytest.approx(config.weights())
-
-
 def test_words_and_meaning_of_one_chunk_count_together(tmp_path: Path) -> None:
     """A long memory had the words of one page and the meaning of another added up, and came before
     the one with a page that answers.
