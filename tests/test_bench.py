@@ -93,5 +93,8 @@ def test_every_script_runs_and_reports(name: str, tmp_path: Path) -> None:
         [*command, "--directory", str(tmp_path)], cwd=ROOT, capture_output=True, text=True
     )
     assert run.returncode == 0, run.stderr[-3000:]
-    assert json.loads(result.read_text())["rows"]
-    assert "| what" in run.stdout
+    if run.stdout.startswith("skipped"):
+        pytest.skip(run.stdout)
+    found = json.loads(result.read_text())
+    assert found["rows"] or found["text"]
+    assert "|---" in run.stdout
