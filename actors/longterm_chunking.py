@@ -2,9 +2,9 @@
 
 To stage a chunking takes about a tenth of a millisecond a chunk, and is not to be interrupted: all
 of it or nothing. Whoever remembers meanwhile waits for that. To index those chunks takes another
-thread twice as long, which has to share the interpreter with the loop. So the loop takes one in a
-turn; and while others ask it, none before nine times as long has passed as the last one took: that
-leaves them two thirds of the time.
+thread four times as long, which has to share the interpreter with the loop. So the loop takes one
+in a turn; and while others ask it, none before fourteen times as long has passed as the last one
+took: that leaves them two thirds of the time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from neverforget.actors.longterm_spec import LongTermSpec
 from neverforget.storage.clock import Clock
 from neverforget.storage.longterm import LongTermRegion
 
-FREE_SHARE: Final = 9.0  # of the loop's time, for each part of it that goes here
+FREE_SHARE: Final = 14.0  # of the loop's time, for each part of it that goes here
 BUSY_S: Final = 1.0  # after somebody has asked the loop for something
 
 

@@ -16,7 +16,10 @@ from typing import Any
 
 from bench.measure import Row, Table
 
-SCRIPTS = ("append", "clients", "read", "open", "memory", "recovery", "recall", "locomo", "planted")
+SCRIPTS = (
+    *("append", "clients", "read", "open", "memory", "recovery", "recall", "chunking"),
+    *("locomo", "planted"),
+)
 HEAD = """# Benchmarks
 
 Written by `make bench`; every table is one script in `bench/` and one run, in which ours, the peer
