@@ -191,7 +191,8 @@ class LongTermIndex(WaitingForVectors):
             self._brought[row] = position
             if self._expects_vectors:
                 with self._lock:
-                    self._waiting[row] = position
+                    is_chunk = self._state.original_of(row) is not None
+                    self._waiting.put(row, position, is_chunk=is_chunk)
 
     def _read(self, change: Change) -> tuple[Header, Body] | tuple[None, None]:
         """Nothing of what is gone, or cannot be read."""
@@ -247,14 +248,14 @@ class LongTermIndex(WaitingForVectors):
         with self._lock:
             if self._view is None:
                 words_upto = self._words_upto()
-                oldest = next(iter(self._waiting.values()), words_upto)
+                oldest = self._waiting.oldest
                 self._view = LongTermView(
                     rows=self.rows.view(),
                     text=self.text.snapshot(),
                     vectors=None if self.vectors is None else self.vectors.snapshot(),
                     bodies=self._state.bodies,
                     words_upto=words_upto,
-                    vectors_upto=min(oldest, words_upto),
+                    vectors_upto=words_upto if oldest is None else min(oldest, words_upto),
                     waiting=len(self._waiting),
                     failed=len(self._failed),
                     lagging=bool(self._changes),

@@ -80,10 +80,11 @@ class _Hits(NamedTuple):
 
 @dataclass(frozen=True)
 class LongTermView:
-    """``words_upto``, ``vectors_upto``: every write below that log position can be found so.
-    ``waiting`` and ``failed`` count memories without vectors. ``lagging``: the indexes hold what
-    the rows no longer have. ``hiding``: texts that are forgotten and not yet cut out of what is
-    indexed of their neighbours; None where they are too many to look for.
+    """``words_upto``, ``vectors_upto``: every write below that log position can be found so; a long
+    memory by vectors of its own, its chunks may come later. ``waiting`` and ``failed`` count
+    memories without vectors. ``lagging``: the indexes hold what the rows no longer have.
+    ``hiding``: texts that are forgotten and not yet cut out of what is indexed of their neighbours;
+    None where they are too many to look for.
     """
 
     rows: RowsView

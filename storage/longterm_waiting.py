@@ -1,4 +1,6 @@
-"""What waits for its vectors: in log order, taken by whoever embeds, given back with or without.
+"""What waits for its vectors: taken by whoever embeds, given back with or without. Memories go in
+log order, and before all chunks: a long one is found by its own vectors before it is by theirs, and
+the many chunks of a few long memories hold up nobody who remembers a short one.
 
 The part of ``LongTermIndex`` that the embedder feeds. The indexer's thread calls it.
 """
@@ -7,7 +9,8 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from itertools import islice
+from collections.abc import Iterator
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +20,7 @@ from neverforget.storage.longterm_documents import namespace_of, text_to_index
 from neverforget.storage.longterm_results import Namespace
 from neverforget.storage.longterm_state import LongTermState
 from neverforget.storage.longterm_view import LongTermView, vector_ids, vector_ids_of
-from neverforget.storage.memory_table import Array
+from neverforget.storage.memory_table import NO_ROW, Array
 from neverforget.storage.vector_index import VectorIndex
 
 
@@ -32,6 +35,37 @@ class Waiting(NamedTuple):
     namespace: Namespace
 
 
+class Lanes:
+    """Row -> position of what waits; each lane in log order."""
+
+    def __init__(self) -> None:
+        self._memories: OrderedDict[int, int] = OrderedDict()
+        self._chunks: OrderedDict[int, int] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._memories) + len(self._chunks)
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        """All of them, in the order in which they are taken."""
+        return chain(self._memories.items(), self._chunks.items())
+
+    @property
+    def oldest(self) -> int | None:
+        """Position of the first memory that is no chunk."""
+        return next(iter(self._memories.values()), None)
+
+    def get(self, row: int) -> int | None:
+        found = self._memories.get(row)
+        return self._chunks.get(row) if found is None else found
+
+    def put(self, row: int, position: int, *, is_chunk: bool) -> None:
+        (self._chunks if is_chunk else self._memories)[row] = position
+
+    def drop(self, row: int) -> None:
+        self._memories.pop(row, None)
+        self._chunks.pop(row, None)
+
+
 class WaitingForVectors:
     """``vectors`` None: nothing is handed out, and what waits is counted if they are expected."""
 
@@ -43,7 +77,7 @@ class WaitingForVectors:
 
     def __init__(self, expected: bool) -> None:
         self._expects_vectors = expected
-        self._waiting: OrderedDict[int, int] = OrderedDict()  # row -> position, in log order
+        self._waiting = Lanes()
         self._taken: set[int] = set()
         self._failed: dict[int, str] = {}
 
@@ -64,7 +98,7 @@ class WaitingForVectors:
         if self.vectors is None:
             return []
         with self._lock:
-            free = (each for each in self._waiting.items() if each[0] not in self._taken)
+            free = (each for each in self._waiting if each[0] not in self._taken)
             chosen = list(islice(free, limit))
         taken: list[Waiting] = []
         characters = 0
@@ -109,7 +143,7 @@ class WaitingForVectors:
             return False
         self.vectors.add(vector_ids(one.row, len(vectors)), vectors)
         with self._lock:
-            self._waiting.pop(one.row, None)
+            self._waiting.drop(one.row)
             self._taken.discard(one.row)
             self._view = None
         return True
@@ -121,7 +155,7 @@ class WaitingForVectors:
     def _stop_waiting(self, one: Waiting, reason: str | None = None) -> None:
         with self._lock:
             if self.is_waiting(one):
-                del self._waiting[one.row]
+                self._waiting.drop(one.row)
                 self._taken.discard(one.row)
                 self._view = None
                 if reason is not None:
@@ -145,16 +179,22 @@ class WaitingForVectors:
         with self._lock:
             self._waiting, self._view = waiting, None
 
-    def _in_order(self, rows: Array) -> OrderedDict[int, int]:
+    def _in_order(self, rows: Array) -> Lanes:
         """Made without the lock, so that nobody waits for it, and whole: to a view that saw some of
         them only, the others would seem to be embedded.
         """
         rows = rows[np.argsort(self._brought[rows])]
-        return OrderedDict(zip(rows.tolist(), self._brought[rows].tolist()))
+        are_chunks = self._state.table.column("original")[rows] != NO_ROW
+        lanes = Lanes()
+        for row, position, is_chunk in zip(
+            rows.tolist(), self._brought[rows].tolist(), are_chunks.tolist()
+        ):
+            lanes.put(row, position, is_chunk=is_chunk)
+        return lanes
 
     def _drop_vectors(self, row: int) -> None:
         with self._lock:
-            self._waiting.pop(row, None)
+            self._waiting.drop(row)
             self._taken.discard(row)
             self._failed.pop(row, None)
         if self.vectors is not None:

@@ -122,6 +122,27 @@ def test_a_memory_is_waited_for_though_an_older_one_was_revised_after_it(tmp_pat
         assert end <= bench.index.view().vectors_upto < bench.region.written
 
 
+def test_chunks_hold_up_nobody_who_remembers_after_them(tmp_path: Path) -> None:
+    """450 kB of text kept ten short memories without vectors for a minute: its chunks came first,
+    and whoever recalled waited for them.
+    """
+    with indexed(tmp_path) as bench:
+        long = bench.remember("the barn is green and the shed is blue")
+        bench.follow()
+        bench.derive(long, 10, 20)
+        short = bench.remember("the house is white")
+        end = bench.region.written
+        view = bench.follow(embed=False)
+        assert view.waiting == 4 and view.vectors_upto < end
+        (taken,) = bench.index.take_waiting(1)
+        assert taken.row == bench.row(short), "before the chunks, which are older"
+        bench.embed(taken)
+        assert bench.index.view().vectors_upto == end
+        assert [one.text for one in bench.index.take_waiting(9)] == [
+            "the barn i", "s green an", "d the shed is blue",
+        ]  # fmt: skip
+
+
 def test_vectors_of_a_text_that_changed_meanwhile_are_dropped(tmp_path: Path) -> None:
     with indexed(tmp_path) as bench:
         memory = bench.remember("the barn is green")
