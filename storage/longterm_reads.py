@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from neverforget.storage.control import Body
-from neverforget.storage.errors import Corrupt, InvalidArgument, NotFound
+from neverforget.storage.errors import Corrupt, NotFound
 from neverforget.storage.log_heads import heads_of
 from neverforget.storage.longterm_bodies import view_of
 from neverforget.storage.longterm_fields import (
@@ -25,19 +25,17 @@ from neverforget.storage.longterm_filters import (
     rows_between,
 )
 from neverforget.storage.longterm_matching import Matching
+from neverforget.storage.longterm_relation_reads import RelationReads
 from neverforget.storage.longterm_results import (
     STATUS_NAMES,
     MemoryFilter,
     MemoryPage,
     MemoryView,
     Namespace,
-    RelationView,
     Status,
-    TurnPoint,
 )
 from neverforget.storage.longterm_state import CONTENT, LongTermState
 from neverforget.storage.longterm_where import Where
-from neverforget.storage.memory_table import Array
 from neverforget.storage.record import Header
 from neverforget.storage.region_options import RegionOptions
 from neverforget.storage.slices import in_one_go
@@ -45,12 +43,11 @@ from neverforget.storage.window_parts import check_limit
 
 UNREADABLE = "unreadable"
 _LIMIT_MAX = 10_000
-_RELATIONS_AT_ONCE = 1_000
 _BODIES_MAX = 2_000  # looked at for a page with ``where``: 40 ms
 DERIVED_FROM = "derived-from"
 
 
-class LongTermReads:
+class LongTermReads(RelationReads):
     """Answers are bounded by ``limit`` and the options' ``reply_bytes_max``. A memory that is
     forgotten is NotFound unless the caller says ``include_forgotten``; one that is gone always is.
     """
@@ -281,61 +278,6 @@ class LongTermReads:
             mine = (heads["session_id"] == np.uint64(wanted.high)) & np.isin(heads["kind"], CONTENT)
             found += positions[mine].tolist()
         return [p for p in found if id_in(self._state.log.header(p)) == wanted]
-
-    # ---- relations -------------------------------------------------------------------------------
-
-    def relations(
-        self, memory_id: str, *, kind: str | None = None, direction: str = "both"
-    ) -> list[RelationView]:
-        """From it ("out"), to it ("in"), or both, in the order they were made; those whose other
-        end is forgotten are not seen.
-        """
-        return [view for _, view in self.relations_from(memory_id, kind=kind, direction=direction)]
-
-    def relations_from(
-        self, memory_id: str, *, kind: str | None = None, direction: str = "both", start: int = 0
-    ) -> Iterator[tuple[int, RelationView]]:
-        """As ``relations``, each with its number, from the number ``start`` on. Numbers are good
-        while the region is open.
-        """
-        if direction not in ("out", "in", "both"):
-            raise InvalidArgument(f'direction {direction!r}: "out", "in" or "both"')
-        row = self.row(memory_id)
-        numbers = self._state.relations.of(
-            row, outgoing=direction != "in", incoming=direction != "out"
-        )
-        return self._seen(numbers[numbers >= start], kind)
-
-    def provenance(self, memory_id: str) -> list[TurnPoint]:
-        """The turns it came from."""
-        outgoing = self.relations(memory_id, direction="out")
-        return [r.target for r in outgoing if isinstance(r.target, TurnPoint)]
-
-    def _seen(self, numbers: Array, kind: str | None) -> Iterator[tuple[int, RelationView]]:
-        relations = self._state.relations
-        if kind is not None:
-            code = relations.kinds.known(kind)
-            numbers = numbers[relations.column("kind")[numbers] == (-1 if code is None else code)]
-        for at in range(0, len(numbers), _RELATIONS_AT_ONCE):
-            yield from self._seen_of(numbers[at : at + _RELATIONS_AT_ONCE])
-
-    def _seen_of(self, numbers: Array) -> Iterator[tuple[int, RelationView]]:
-        state, table = self._state, self._state.relations
-        status = state.table.column("status")
-        columns = [table.column(n)[numbers].tolist() for n in ("source", "target", "kind")]
-        weights = table.column("weight")[numbers].tolist()
-        for number, source, target, kind, weight in zip(numbers.tolist(), *columns, weights):
-            if status[source] >= Status.FORGOTTEN:
-                continue
-            end: str | TurnPoint
-            if target < 0:
-                end = table.turn(target)
-            elif status[target] >= Status.FORGOTTEN:
-                continue
-            else:
-                end = id_text(state.table.id(target))
-            source_id = id_text(state.table.id(source))
-            yield number, RelationView(source_id, end, table.kinds.values[kind], weight)
 
     # ---- chunks ----------------------------------------------------------------------------------
 

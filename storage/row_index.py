@@ -111,8 +111,8 @@ def _merged(held: Columns, more: Columns) -> Columns:
 
 def distinct(numbers: Array) -> Array:
     """Ascending. As ``np.unique``, which takes ten times as long for what is nearly sorted."""
-    found = np.sort(numbers)
-    found = found[np.append(True, found[1:] != found[:-1])[: len(found)]]
+    ordered = np.sort(numbers)
+    found: Array = ordered[np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]]
     return found
 
 
