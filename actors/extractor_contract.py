@@ -137,15 +137,15 @@ def checked_facts(window: Window, answer: Any) -> list[Fact]:
 
 
 def context_of(window: Window, fact: Fact) -> str | None:
-    """What is said around a fact: its turns as they are, the one before and the one after. It is
+    """What is said around a fact: the turn before its turns and the one after, as they are. It is
     searched by words only. Not more than CONTEXT_CHARACTERS_MAX; None where there is nothing.
     """
     turns = window.turns
     inside = [at for at, turn in enumerate(turns) if fact.first <= turn.seq <= fact.last]
     if not inside:
         return None
-    around = turns[max(0, inside[0] - 1) : inside[-1] + 2]
-    said = [turn.text for turn in around if not turn.recalled and turn.text.strip()]
+    beside = turns[max(0, inside[0] - 1) : inside[0]] + turns[inside[-1] + 1 : inside[-1] + 2]
+    said = [turn.text for turn in beside if not turn.recalled and turn.text.strip()]
     share = CONTEXT_CHARACTERS_MAX // max(1, len(said)) - 1
     return "\n".join(text[:share] for text in said) or None
 

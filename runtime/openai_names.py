@@ -10,6 +10,7 @@ from neverforget.storage.errors import InvalidArgument
 OPENAI = "openai:"
 FORM = "openai:MODEL@https://host/v1"
 EMBEDDER_KEY, SUMMARIZER_KEY = "NEVERFORGET_EMBEDDER_KEY", "NEVERFORGET_SUMMARIZER_KEY"
+EXTRACTOR_KEY = "NEVERFORGET_EXTRACTOR_KEY"
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,154 @@
+"""Whether a sentence says something worth keeping, and what kind of thing it is.
+
+An English sentence is weighed by what it tells besides filler: how many words of content, whether
+somebody speaks of himself, names and numbers, and the phrases that tell preferences, plans,
+decisions and events. Sentences in other languages are only told from greetings and questions, and
+kept whole.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from neverforget.runtime.extractor_words import (
+    ADDRESSED,
+    COURTESY,
+    COURTESY_FOREIGN,
+    CUES,
+    DANGLING,
+    DOUBT,
+    FILLERS,
+    FOREIGN,
+    HIMSELF,
+    INTERJECTIONS,
+    LEANING,
+    REACTION,
+    TOGETHER,
+)
+
+KEPT_FROM: Final = 2.25  # worth of a sentence
+WORDS_MIN_FOREIGN: Final = 4
+CHARACTERS_MIN_UNSPACED: Final = 8  # in a script without blanks
+_CONTENT_MAX, _CONTENT_WORTH = 6, 0.5
+_OWN_WORTH, _ADDRESSED_WORTH, _REACTION_WORTH = 1.5, -1.0, -1.0
+_NAME_WORTH, _NUMBER_WORTH = 1.0, 0.5
+
+_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+_UNSPACED = re.compile("[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7ff]")
+_NAME = re.compile(r"(?<=[\w,;:'’\"] )[A-Z][\w'’-]+")
+_NUMBER = re.compile(r"\d")
+_CLOSING = "\"'”’)*"
+
+
+class Kind(IntEnum):
+    FILLER = 0
+    QUESTION = 1
+    STATEMENT = 2
+
+
+class Judged(NamedTuple):
+    """``content``: how many of its words tell something. ``worth``: of a statement; 0 of others.
+
+    leaning: it says less without the question that it answers. dangling: it begins with "it" or
+    "they", which stand for what was said before. sure: it is said without doubt.
+    """
+
+    kind: Kind
+    content: int
+    worth: float = 0.0
+    type: str = "fact"
+    leaning: bool = False
+    dangling: bool = False
+    sure: bool = True
+
+
+def judged(sentence: str, names: frozenset[str]) -> Judged:
+    """``names``: the words, in small letters, of the names of whoever takes part."""
+    if sentence.startswith("!["):
+        return _shown(sentence)
+    plain = sentence.replace("’", "'")
+    words = [word.lower() for word in _WORD.findall(plain)]
+    if not _is_english(words):
+        return _foreign(sentence, words)
+    content = sum(1 for word in words if _tells(word, names))
+    if plain.rstrip(_CLOSING).endswith(("?", "？")):
+        return Judged(Kind.QUESTION, content)
+    said = _without_interjections(plain, names)
+    greets = COURTESY.match(said) or (len(words) < WORDS_MIN_FOREIGN and _greets_foreign(plain))
+    if not content or greets:
+        return Judged(Kind.FILLER, content)
+    type_, worth = _worth(said, words, content, names)
+    dangling = DANGLING.match(said) is not None
+    leaning = dangling or LEANING.match(plain) is not None or not (HIMSELF | TOGETHER) & set(words)
+    sure = DOUBT.search(plain) is None
+    return Judged(Kind.STATEMENT, content, worth, type_, leaning, dangling, sure)
+
+
+def _is_english(words: list[str]) -> bool:
+    """Or so short that nobody can tell."""
+    ours = sum(1 for word in words if word in FILLERS)
+    others = sum(1 for word in words if word in FOREIGN or not word.isascii())
+    return ours >= others
+
+
+def _tells(word: str, names: frozenset[str]) -> bool:
+    return word not in FILLERS and word.removesuffix("'s") not in names
+
+
+def _without_interjections(sentence: str, names: frozenset[str]) -> str:
+    """What follows "Wow, Caroline, "."""
+    left = sentence
+    while True:
+        found = INTERJECTIONS.match(left)
+        rest = left[found.end() :] if found else left
+        word, comma, after = rest.partition(",")
+        if comma and word.lower() in names:
+            rest = after.lstrip()
+        if rest == left:
+            return left
+        left = rest
+
+
+def _worth(said: str, words: list[str], content: int, names: frozenset[str]) -> tuple[str, float]:
+    """What type of statement it is, and how much it is worth."""
+    held = set(words)
+    worth = _CONTENT_WORTH * min(content, _CONTENT_MAX)
+    if held & HIMSELF:
+        worth += _OWN_WORTH
+    elif REACTION.match(said):
+        worth += _REACTION_WORTH
+    elif held & TOGETHER:
+        worth += _OWN_WORTH
+    elif held & ADDRESSED:
+        worth += _ADDRESSED_WORTH
+    proper = {w.lower().removesuffix("'s") for w in _NAME.findall(said)} - names - FILLERS
+    worth += _NAME_WORTH * bool(proper) + _NUMBER_WORTH * bool(_NUMBER.search(said))
+    for type_, more, cue in CUES:
+        if cue.search(said):
+            return type_, worth + more
+    return "fact", worth
+
+
+def _shown(image: str) -> Judged:
+    """What an image shows is kept with what is said beside it, and alone where it is described."""
+    content = len(_WORD.findall(image))
+    return Judged(Kind.STATEMENT, content, KEPT_FROM) if content > 2 else Judged(Kind.FILLER, 0)
+
+
+def _greets_foreign(sentence: str) -> bool:
+    return COURTESY_FOREIGN.match(sentence) is not None
+
+
+def _foreign(sentence: str, words: list[str]) -> Judged:
+    unspaced = len(_UNSPACED.findall(sentence))
+    content = unspaced // 2 if unspaced else len(words)
+    if sentence.rstrip(_CLOSING).endswith(("?", "？", "吗。", "か。")):
+        return Judged(Kind.QUESTION, content)
+    long = unspaced >= CHARACTERS_MIN_UNSPACED if unspaced else content >= WORDS_MIN_FOREIGN
+    if _greets_foreign(sentence) and (
+        unspaced < 2 * CHARACTERS_MIN_UNSPACED and len(words) < 2 * WORDS_MIN_FOREIGN
+    ):
+        return Judged(Kind.FILLER, 0)
+    return Judged(Kind.STATEMENT, content, KEPT_FROM + 1) if long else Judged(Kind.FILLER, content)

@@ -1,0 +1,90 @@
+"""The extraction benchmark on generated look-alikes; nothing of the data is here."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import neverforget as nf
+from bench import bench_extraction as bench
+from bench import bench_locomo, measure
+from neverforget.runtime.embedder_hash import HashEmbedder
+from neverforget.runtime.extractor_rules import RulesExtractor
+from tests.runtime.test_bench_locomo import THINGS, look_alike
+
+
+@pytest.fixture
+def look_alikes(tmp_path: Path) -> Path:
+    path = tmp_path / "look-alikes.json"
+    data = [look_alike("one", 1), look_alike("two", 2)]
+    data[0]["conversation"]["session_1"][0]["text"] += " Thanks! Wow! Talk to you soon!"
+    path.write_text(json.dumps(data))
+    return path
+
+
+def test_facts_and_turns_are_measured_alike(look_alikes: Path, tmp_path: Path) -> None:
+    results = bench.run(tmp_path, look_alikes, HashEmbedder(32), None)
+    assert len(results) == 4
+    turns, facts = (results[f"{name}, tuned on"] for name in (bench.TURNS, bench.FACTS))
+    assert turns.memories_per_100 == facts.memories_per_100 == 100
+    assert turns.recall["all"][1] == facts.recall["all"][1] == 1.0
+    assert (turns.filler, facts.filler) == (1.0, 0.0)
+    assert facts.behind == turns.behind == 10
+    lines = bench.table(results).splitlines()
+    assert len(lines) == 2 + len(results)
+    assert len({line.count("|") for line in lines}) == 1
+
+
+def test_windows_hold_every_turn_once_as_a_fresh_one(look_alikes: Path, tmp_path: Path) -> None:
+    with nf.open(tmp_path / "store", inline=True, embedder="none") as store:
+        conversation, _ = bench.conversations(store, look_alikes, None)
+    turns = [turn for window in conversation.windows for turn in window.turns if turn.fresh]
+    assert len(turns) == 2 * len(THINGS) == len(conversation.keys)
+    assert any(turn.text.endswith("\n![a photo of a lighthouse](image)") for turn in turns)
+    long = [turns[0]] * 90
+    sizes = [[turn.fresh for turn in window.turns] for window in bench.windows("s", long)]
+    assert [(fresh.count(False), fresh.count(True)) for fresh in sizes] == [
+        (0, 40),
+        (4, 40),
+        (4, 10),
+    ]
+    assert bench.facts_of(conversation.windows[0], RulesExtractor())
+
+
+@pytest.mark.parametrize(
+    ("said", "filler"),
+    [
+        ("Hey Ylva! I bought a boat. Thanks so much, Ylva! It sails well.", 2),
+        ("Wow! That's so awesome, Tomasz. Talk to you soon!", 3),
+        ("I was happy to hear from the harbour master.", 0),
+    ],
+)
+def test_filler_is_a_list_made_by_hand(said: str, filler: int) -> None:
+    assert len(bench.fillers(said)) == filler
+
+
+def test_ten_turns_are_ten_whether_one_or_more_stand_behind_a_memory() -> None:
+    ranked = [{"a", "b", "c"}, {"d", "e", "f"}, {"a"}, {"g", "h", "i"}, {"j", "k"}, {"l"}]
+    assert bench.first_ten_turns(ranked) == ranked[:4]
+    assert bench.share(ranked[:2], {"a", "f", "k", "l"}) == 0.5
+
+
+def test_a_missed_target_is_named() -> None:
+    good = bench.Figures(100, 100, 1.0, {"all": [0.6, 0.8, 0.9]}, 0.8, 500, 10)
+    bad = bench.Figures(90, 100, 0.0, {"all": [0.6, 0.4, 0.9]}, 0.4, 500, 10)
+    said = bench.missed({f"{bench.TURNS}, not seen": good, f"{bench.FACTS}, not seen": bad})
+    assert said == [
+        "not seen: R@10 of facts is 0.500 of that of every turn",
+        "not seen: 90 memories of 100 turns",
+    ]
+
+
+def test_without_the_data_nothing_is_measured(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv(bench_locomo.VARIABLE, raising=False)
+    monkeypatch.setattr("sys.argv", ["bench_extraction"])
+    measure.main(bench.measured)
+    assert "skipped" in capsys.readouterr().out
