@@ -15,7 +15,7 @@ from neverforget.actors.fusion import Fused, FusionConfig
 from neverforget.actors.longterm_messages import FoundChunk, FoundMemory, Recall
 from neverforget.actors.longterm_requests import bytes_of
 from neverforget.actors.query_preparation import PreparedQuery
-from neverforget.actors.searching import Result, search
+from neverforget.actors.searching import Result, best_chunk, search
 from neverforget.storage.errors import Corrupt
 from neverforget.storage.longterm_bodies import view_of
 from neverforget.storage.longterm_results import (
@@ -117,19 +117,25 @@ class Hits:
         return list(groups.values())
 
     def _hit(self, view: LongTermView, group: _Group) -> FoundMemory:
-        chunk, result = None, group.result
-        if result.part != result.row:
-            part = _memory(view, result.part)
-            chunk = FoundChunk(part.id, part.span, part.text)
-        fused = result.fused
+        fused = group.result.fused
         return FoundMemory(
             memory=group.memory,
             score=fused.score,
             sources=fused.sources,
-            chunk=chunk,
+            chunk=self._chunk(view, group.result),
             arithmetic=_arithmetic(fused) if self._request.explain else None,
             duplicates=group.duplicates,
         )
+
+    def _chunk(self, view: LongTermView, result: Result) -> FoundChunk | None:
+        """Where in a long memory it was found; also where its summary, or the whole of it, comes
+        before each of its chunks.
+        """
+        part = None if result.part == result.row else _memory(view, result.part)
+        if part is None or part.span is None:
+            row = best_chunk(view, self._query, self._vector, result.row, self._config)
+            part = part if row is None else _memory(view, row)
+        return None if part is None else FoundChunk(part.id, part.span, part.text)
 
 
 def _memory(view: LongTermView, row: int) -> MemoryView:

@@ -103,6 +103,25 @@ def search(
     return results[offset : offset + limit]
 
 
+def best_chunk(
+    view: LongTermView, query: PreparedQuery, vector: Any, row: int, config: FusionConfig
+) -> int | None:
+    """Which chunk of a memory says best what is asked for; None where it has none, or none of them
+    says anything of it.
+    """
+    chunks = view.rows.chunks_of(row)
+    scores = {TEXT: view.word_scores(query.words, chunks)}
+    if vector is not None and config.vector > 0:
+        scores[VECTOR] = view.near_scores(vector, chunks)
+    legs = []
+    for name, its in scores.items():
+        ranked = sorted(((r, s) for r, s in its.items() if s > 0), key=lambda one: -one[1])
+        if ranked:
+            legs.append(Leg(name, ranked, {r: s for r, s in its.items() if s <= 0}))
+    fused = weighted(legs, _shares(legs, config))
+    return fused[0].what if fused else None
+
+
 def _find(
     view: LongTermView, name: str, query: PreparedQuery, vector: Any, depth: int, gate: Gate
 ) -> Found:

@@ -122,6 +122,15 @@ class RowsView:
         found = self.column("original")[rows].astype(np.int64)
         return np.where(found == NO_ROW, rows, found)
 
+    def chunks_of(self, row: int) -> list[int]:
+        """Its living chunks, in the order of its text."""
+        originals, rows = self._derived
+        first, stop = np.searchsorted(originals, (row, row + 1)).tolist()
+        found = rows[first:stop]
+        names, types = self.types.values, self.column("type")
+        living = found[self.living[found]].tolist()
+        return [each for each in living if names[int(types[each])].endswith("-chunk")]
+
     def passing(self, wanted: MemoryFilter) -> Array:
         """One truth value a row: what a search with this filter may find. Chunks and summaries are
         judged by their original. ``where`` is not looked at. Shared: not to be changed.

@@ -9,7 +9,7 @@ import pytest
 
 from neverforget.actors.fusion import FusionConfig
 from neverforget.actors.query_preparation import Speakers, prepare_query
-from neverforget.actors.searching import Result, search
+from neverforget.actors.searching import Result, best_chunk, search
 from neverforget.storage.errors import InvalidArgument
 from neverforget.storage.longterm_results import MemoryFilter
 from tests.storage.small_index import IndexBench, indexed, vector
@@ -182,6 +182,26 @@ def test_words_and_meaning_of_one_chunk_count_together(tmp_path: Path) -> None:
         by_rank = ask(bench, "barn lake", fusion="rrf")
         assert {one.row for one in by_rank} == {bench.row(told), bench.row(rival)}
         assert len(ask(bench, "barn lake", limit=1)) == 1
+
+
+def test_the_chunk_that_answers_is_told_though_the_whole_comes_first(tmp_path: Path) -> None:
+    with indexed(tmp_path) as bench:
+        told = bench.remember("the barn is green. the lake is blue. the mill is red. ")
+        bench.derive(told, 19, 37, summary="colours of the barn, the lake and the mill")
+        bench.remember("a short one about a mill")
+        bench.follow()
+        view, row = bench.index.view(), bench.row(told)
+        for query, wanted in (
+            ("the mill is red. the lake", "the mill is red. "),
+            ("green barn", "the barn is green. "),
+        ):
+            for meaning in (None, vector(query)):
+                asked = prepare_query(query, Speakers(set()))
+                part = best_chunk(view, asked, meaning, row, FusionConfig())
+                assert part is not None and bench.region.view(part).text == wanted
+        nothing = prepare_query("zyzzyva", Speakers(set()))
+        assert best_chunk(view, nothing, None, row, FusionConfig()) is None
+        assert best_chunk(view, nothing, None, row + 1, FusionConfig()) is None
 
 
 TEXTS = (
