@@ -1,8 +1,8 @@
 """The outline of markdown, of chats, and of text without any mark. One pass over its lines.
 
-Headings (``#`` and underlined), lists, tables and fenced code, paragraphs, turns. A list, table or
-fence that fits into a piece has no place to cut within; of a longer one the items, rows and lines
-are places.
+Headings (``#``, underlined, numbered), lists, tables and fenced code, paragraphs, turns. A list,
+table or fence that fits into a piece has no place to cut within; of a longer one the items, rows and
+lines are places.
 """
 
 from __future__ import annotations
@@ -56,6 +56,7 @@ class ProseReader:
         self.outline = Outline()
         self._fence: _Block | None = None
         self._list: _Block | None = None
+        self._list_lines = 0  # of the open list so far
         self._table: _Block | None = None
         self._blank = True  # a blank line, or nothing, stands before
         self._after_heading = False
@@ -114,6 +115,7 @@ class ProseReader:
         else:
             self._plain(start, indented, content, stop)
         self._last = (content, stop)
+        self._list_lines += 1
         self._blank = False
 
     def _heading(self, start: int, stop: int, depth: int) -> None:
@@ -150,15 +152,19 @@ class ProseReader:
 
     def _item(self, start: int, indented: int, bullet: str) -> None:
         self._close_table(start)
+        if self._blank and not bullet[0].isdigit():
+            self._numbered_heading()
         if self._list is None:
             self._add(start, self._glue(BLOCK if self._blank else ROW))
             self._list = _Block(start, len(self.outline.at))
+            self._list_lines = 0
         else:
             self._add(start, max(ITEM - 2 * min(indented, 10), SENTENCE + 1))
         self._seen_text, self._after_heading, self._plain_lines = True, False, 0
 
     def _plain(self, start: int, indented: int, content: int, stop: int) -> None:
         if self._list is not None and self._blank and not indented:
+            self._numbered_heading()
             self._close_list(start)
         self._close_table(start)
         if self._is_turn(content, stop):
@@ -173,6 +179,20 @@ class ProseReader:
         self._add(start, self._glue(worth) if self._after_heading else worth)
         self._after_heading = False
         self._plain_lines += 1
+
+    def _numbered_heading(self) -> None:
+        """``3. Budget`` between blank lines is no list of one, but the heading of what follows."""
+        if self._list is None or self._list_lines != 1 or self._chat:
+            return
+        start, stop = self._last
+        line = self.text[start : min(stop, start + 2 * TITLE_CHARACTERS_MAX)].rstrip()
+        if not line[0].isdigit() or len(line) > TITLE_CHARACTERS_MAX or line.endswith(_NO_TITLE):
+            return
+        at, outline = self._list.start, self.outline
+        if outline.at and outline.at[-1] == at:
+            outline.worth[-1] = HEADING[2]
+        outline.headings.append(Heading(at, stop, 2))
+        self._list, self._after_heading = None, True
 
     def _is_turn(self, content: int, stop: int) -> bool:
         return self._chat and speaker(self.text[content : min(stop, content + 160)]) is not None

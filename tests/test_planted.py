@@ -32,11 +32,15 @@ def test_a_smaller_corpus_has_the_facts_of_its_documents() -> None:
 
 def test_a_fact_is_in_its_place_if_the_chunk_has_all_of_it() -> None:
     asked = [("q", Question("q", "", "fact", 7, 10, 14))]
-    for span, place in (((0, 14), 1.0), ((10, 14), 1.0), ((11, 20), 0.0), (None, 0.0)):
+
+    def place(span: tuple[int, int] | None) -> float:
         ranked: list[Place] = [(3, None), (7, span)]
-        found = judged({"q": ranked}.__getitem__, asked)
-        assert found == Figures(1, {1: 0.0, 5: 1.0}, 0.5, place)
-    assert judged(lambda _query: [], asked) == Figures(1, {1: 0.0, 5: 0.0}, 0.0, 0.0)
+        found = judged(lambda _query, _alone: ranked, asked)
+        assert (found.recall, found.mrr) == ({1: 0.0, 5: 1.0}, 0.5)
+        return found.place
+
+    assert [place(span) for span in ((0, 14), (10, 14), (11, 20), None)] == [1.0, 1.0, 0.0, 0.0]
+    assert judged(lambda _query, _alone: [], asked) == Figures(1, {1: 0.0, 5: 0.0}, 0.0, 0.0)
 
 
 def test_a_missed_promise_is_told() -> None:

@@ -123,6 +123,17 @@ def test_a_long_path_keeps_the_title_and_the_last_heading() -> None:
     assert context is not None and context.startswith("TTT") and context.endswith("LLL")
 
 
+def test_a_number_and_a_name_between_blank_lines_are_a_heading() -> None:
+    text = (
+        f"Notes\n\n1. Budget\n\n{PARAGRAPH * 6}\n\n2. Hiring\n\n* {SENTENCE}\n* {SENTENCE * 30}\n"
+    )
+    found = split(text)
+    assert [text[one.start :][:9] for one in found] == ["Notes\n\n1.", "2. Hiring"]
+    assert [one.context for one in found] == [None, "Notes"]
+    steps = "".join(f"{n}. Do the step of number {n}. {SENTENCE}\n\n" for n in range(60))
+    assert {one.context for one in split(f"# Steps\n\n{steps}")[1:]} == {"Steps"}
+
+
 def test_a_title_without_a_mark_is_one() -> None:
     text = f"Notes of the budget meeting\n\n{PARAGRAPH * 20}"
     assert split(text)[-1].context == "Notes of the budget meeting"
