@@ -119,14 +119,14 @@ class GenerationBodies:
 
     def read(self, position: int) -> tuple[Header, Body]:
         for generation in self._generations:
-            number = generation.place(position)
-            if number is not None and not self._state.is_erased_at(position):
-                try:
+            try:
+                number = generation.place(position)
+                if number is not None and not self._state.is_erased_at(position):
                     header, row = self._state.log.header(position), generation.row(number)
                     if row.position == position and row.record_crc == header.body_crc:
                         return header, body_in(row)
-                except (Corrupt, IndexError):  # damaged, or closed at this moment
-                    break
+            except (Corrupt, IndexError):  # damaged, or closed at this moment
+                break
         return self.log.read(position)
 
     def read_many(self, positions: Array, fields: Collection[int]) -> Iterator[tuple[int, Body]]:
