@@ -1,8 +1,8 @@
 """The outline of markdown, of chats, and of text without any mark. One pass over its lines.
 
 Headings (``#``, underlined, numbered), lists, tables and fenced code, paragraphs, turns. A list,
-table or fence that fits into a piece has no place to cut within; of a longer one the items, rows and
-lines are places.
+table or fence that fits into a piece has no place to cut within; of a longer one the items, rows
+and lines are places.
 """
 
 from __future__ import annotations
