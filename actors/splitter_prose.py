@@ -273,9 +273,11 @@ class ProseReader:
         """What follows a heading, or a line that ends in a colon, stays with it where it can."""
         if self._after_heading:
             return GLUED
+        if self._chat:
+            return min(worth, ITEM)  # turns are worth more than what they are made of
         start, stop = self._last
         ending = self.text[max(start, stop - 8) : stop].rstrip()
-        return LINE if ending.endswith((":", "：")) and not self._chat else worth
+        return LINE if ending.endswith((":", "：")) else worth
 
     def _add(self, at: int, worth: int) -> None:
         if at:

@@ -99,6 +99,12 @@ def test_a_chat_is_cut_between_turns() -> None:
     assert all(piece.startswith("[10:") for piece in pieces("".join(turns)))
 
 
+def test_lists_and_paragraphs_of_a_turn_stay_with_it() -> None:
+    turn = "User: how do I do it?\n\nAssistant: So.\n\n- first {n}\n- then\n\nAnd that was it.\n\n"
+    text = "".join(turn.format(n=n) for n in range(90))
+    assert {piece.split(":")[0] for piece in pieces(text)} <= {"User", "Assistant"}
+
+
 def test_code_is_cut_between_definitions_and_tells_the_class() -> None:
     method = "    def work_{n}(self):\n" + "        self.value = call(1)\n" * 12 + "\n"
     text = "import os\n\n\nclass Engine:\n" + "".join(method.format(n=n) for n in range(20))
