@@ -41,6 +41,7 @@ log = logging.getLogger(__name__)
 BATCH_DOCUMENTS: Final = 8
 BATCH_CHARACTERS: Final = 256 * 1024
 DERIVING_MAX: Final = 32  # chunkings that wait for the owner's loop; no others are cut then
+DERIVING_CHARACTERS_MAX: Final = 4_000_000
 CALL_S, SUMMARY_CALL_S = 120.0, 600.0
 PAUSE_S_MIN, PAUSE_S_MAX = 1.0, 30.0
 _LOOK_S: Final = 0.05  # between two looks at the log, however much is written
@@ -80,7 +81,7 @@ class Chunking:
         self._tries = Tries(clock.monotonic)
         self._derived: queue.SimpleQueue[_Derived] = queue.SimpleQueue()
         self._running = 0  # documents that a chunker or the owner's loop has
-        self._deriving = 0  # of these: the loop
+        self._deriving = self._deriving_characters = 0  # of these: the loop
         self._noticed, self._followed = 0, -1  # how far the log is written, and is followed
         self._followed_at = -_LOOK_S  # by the real clock: it only keeps this thread from the others
         self._summaries_failed = 0
@@ -203,7 +204,7 @@ class Chunking:
     def _hand_out(self) -> None:
         if self._monotonic() < self._not_before:
             return
-        while self._pool.free and self._deriving < DERIVING_MAX:
+        while self._pool.free and not self._loop_is_behind:
             batch = self._next()
             if not batch:
                 return
@@ -211,6 +212,11 @@ class Chunking:
             deadline_s = SUMMARY_CALL_S if self._summarizes else CALL_S
             documents = [Document(trial.one.text, trial.summarize) for trial in batch]
             self._pool.give(batch, documents, deadline_s)
+
+    @property
+    def _loop_is_behind(self) -> bool:
+        characters = self._deriving_characters
+        return self._deriving >= DERIVING_MAX or characters > DERIVING_CHARACTERS_MAX
 
     def _next(self) -> list[Trial]:
         while (trial := self._tries.take()) is not None:
@@ -246,6 +252,7 @@ class Chunking:
         derive = Derive(0, one.id, one.version, parts_of(one, chunked), SPLITTER_VERSION)
         self._running += 1
         self._deriving += 1
+        self._deriving_characters += len(one.text)
         self._submit(Deriving(derive, lambda reply: self._answered(_Derived(trial, reply))))
 
     def _answered(self, derived: _Derived) -> None:
@@ -256,6 +263,7 @@ class Chunking:
     def _see_derived(self, trial: Trial, reply: AnyReply) -> None:
         self._running -= 1
         self._deriving -= 1
+        self._deriving_characters -= len(trial.one.text)
         if not isinstance(reply, Failure):
             self._pause_s = PAUSE_S_MIN
             return
