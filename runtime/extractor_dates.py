@@ -104,7 +104,7 @@ def _phrases(text: str, here: Here) -> list[_Found]:
                 about = not _ABOUT.isdisjoint(token.text for token in said)
                 shown = _shown(range_, said, here)
                 if about and shown:
-                    shown = f"about {shown}"
+                    shown = f"about {shown.removeprefix('week of ')}"
                 found.append(_Found(words[end - 1].stop, range_, shown, not about))
         at = max(end, at + 1)
     return found

@@ -24,6 +24,7 @@ from neverforget.runtime.extractor_words import (
     HIMSELF,
     INTERJECTIONS,
     LEANING,
+    POINTING,
     REACTION,
     TOGETHER,
 )
@@ -32,6 +33,7 @@ KEPT_FROM: Final = 2.25  # worth of a sentence
 WORDS_MIN_FOREIGN: Final = 4
 CHARACTERS_MIN_UNSPACED: Final = 8  # in a script without blanks
 _CONTENT_MAX, _CONTENT_WORTH = 6, 0.5
+_POINTING_CONTENT_MAX: Final = 2
 _OWN_WORTH, _ADDRESSED_WORTH, _REACTION_WORTH = 1.5, -1.0, -1.0
 _NAME_WORTH, _NUMBER_WORTH = 1.0, 0.5
 
@@ -52,7 +54,7 @@ class Judged(NamedTuple):
     """``content``: how many of its words tell something. ``worth``: of a statement; 0 of others.
 
     leaning: it says less without the question that it answers. dangling: it begins with "it" or
-    "they", which stand for what was said before. sure: it is said without doubt.
+    "they", or says little else, which stand for what was said before. sure: without doubt.
     """
 
     kind: Kind
@@ -80,7 +82,8 @@ def judged(sentence: str, names: frozenset[str]) -> Judged:
     if not content or greets:
         return Judged(Kind.FILLER, content)
     type_, worth = _worth(said, words, content, names)
-    dangling = DANGLING.match(said) is not None
+    points = content <= _POINTING_CONTENT_MAX and POINTING.search(said) is not None
+    dangling = points or DANGLING.match(said) is not None
     leaning = dangling or LEANING.match(plain) is not None or not (HIMSELF | TOGETHER) & set(words)
     sure = DOUBT.search(plain) is None
     return Judged(Kind.STATEMENT, content, worth, type_, leaning, dangling, sure)

@@ -12,9 +12,9 @@ No turn costs more than its length, and no text makes it raise.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import tzinfo
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from neverforget.actors.extractor_contract import (
     FACTS_MAX,
@@ -24,16 +24,22 @@ from neverforget.actors.extractor_contract import (
     WindowTurn,
     extractable,
 )
+from neverforget.runtime.extractor_choosing import (
+    Group,
+    Lead,
+    Quoted,
+    Said,
+    groups_of,
+    kept_of,
+    lead_of,
+    read_of,
+    short_answer,
+)
 from neverforget.runtime.extractor_dates import dated, day_of
-from neverforget.runtime.extractor_judging import KEPT_FROM, Judged, Kind, judged
-from neverforget.runtime.extractor_sentences import sentences
-from neverforget.runtime.extractor_subjects import subject_of
-from neverforget.runtime.extractor_words import ASKED_TO, ASKING, WEIGHTY, YES_OR_NO
+from neverforget.runtime.extractor_judging import KEPT_FROM
+from neverforget.runtime.extractor_words import ASKED_TO, WEIGHTY
 
-FACT_CHARACTERS_MAX: Final = 400  # of the words of a fact; a longer sentence is one by itself
 FACTS_A_TURN_MAX: Final = 12
-SENTENCES_A_TURN_MAX: Final = 2_000  # of a longer turn, as many that lie evenly in it
-QUESTION_CHARACTERS_MAX: Final = 200
 NAMES_MAX: Final = 64
 
 # Whoever speaks in these roles tells nothing about himself: tools, instructions, thinking aloud.
@@ -42,34 +48,10 @@ _SILENT = frozenset(
 )
 _ASSISTANT = frozenset({"assistant", "ai", "model", "bot"})
 _ASSISTANT_FROM: Final = 4.0  # worth: what an assistant explains is no memory, what it did is
-_DANGLING_COSTS: Final = 0.5
-_ANSWER_EASE, _BESIDE_EASE = 1.5, 2.5
 _IMPORTANCE: Final = {"decision": 6.0, "preference": 5.0, "plan": 5.0, "event": 5.0, "fact": 4.0}
 _IMAGE_IMPORTANCE: Final = 2.0
 _WORD = re.compile(r"[^\W_]+")
 _UNSPACED_END = re.compile("([。！？」』]) ")
-
-
-class _Said(NamedTuple):
-    """A sentence of a turn that is kept."""
-
-    text: str
-    judged: Judged
-
-
-class _Group(NamedTuple):
-    """What becomes one fact."""
-
-    said: list[_Said]
-    subject: str | None
-
-
-class _Question(NamedTuple):
-    """``clear``: it says by itself what is asked for, as "Anything new?" does not."""
-
-    turn: WindowTurn
-    text: str
-    clear: bool
 
 
 class RulesExtractor:
@@ -91,50 +73,52 @@ class RulesExtractor:
         fresh = {turn.seq for turn in extractable(window)}
         found: list[Fact] = []
         told: set[tuple[str | None, str]] = set()
-        asked: _Question | None = None
+        lead: Lead | None = None
         for turn in window.turns:
             if turn.role in _SILENT or turn.recalled:
                 continue
-            read = [(text, judged(text, names)) for text in _spread(list(sentences(turn.text)))]
+            read = read_of(turn.text, names)
             if turn.seq in fresh:
-                answered = asked if asked is not None and _answers(turn, asked.turn) else None
-                for fact in self._facts(turn, read, answered, fresh):
+                before = lead if lead is not None and _answers(turn, lead.turn) else None
+                for fact in self._facts(turn, read, before, fresh):
                     if (fact.speaker, fact.text) not in told:
                         told.add((fact.speaker, fact.text))
                         found.append(fact)
-            asked = _question(turn, read)
+            lead = lead_of(turn, read)
         return _best(found, FACTS_MAX)
 
     def _facts(
         self,
         turn: WindowTurn,
-        read: Sequence[tuple[str, Judged]],
-        asked: _Question | None,
+        read: Sequence[Said],
+        lead: Lead | None,
         fresh: set[int],
     ) -> list[Fact]:
         least = _ASSISTANT_FROM if turn.role in _ASSISTANT else KEPT_FROM
-        kept = _kept(read, least, asked)
-        needed = asked is not None and (not kept or (asked.clear and kept[0].judged.leaning))
-        if asked is not None and not kept:
-            kept = _short_answer(read)
-        groups = _groups(kept, _speaks(turn))
-        facts = [
-            self._fact(turn, group, asked if needed and at == 0 else None, fresh)
-            for at, group in enumerate(groups)
-        ]
+        kept = kept_of(read, least, lead is not None and lead.clear)
+        quoted = None if lead is None else lead.for_answer(kept)
+        if not kept and quoted is not None:
+            kept = short_answer(read)
+        facts: list[Fact] = []
+        for group in groups_of(kept, _speaks(turn)):
+            facts.append(self._fact(turn, group, None if facts else quoted, fresh))
         return _best(facts, FACTS_A_TURN_MAX)
 
     def _fact(
-        self, turn: WindowTurn, group: _Group, asked: _Question | None, fresh: set[int]
+        self,
+        turn: WindowTurn,
+        group: Group,
+        quoted: Quoted | None,
+        fresh: set[int],
     ) -> Fact:
         said = [dated(_plain(one.text), turn.timestamp, self._zone) for one in group.said]
         at = next((one.at for one in said if one.at is not None), turn.timestamp)
         words = _joined(one.text for one in said)
         text = f"{_speaks(turn)}, {day_of(turn.timestamp, self._zone)}: {words}"
         first = turn.seq
-        if asked is not None:
-            text = f"{_speaks(asked.turn)}: {asked.text} {text}"
-            first = asked.turn.seq if asked.turn.seq in fresh else first
+        if quoted is not None:
+            text = f"{_speaks(quoted.turn)}: {quoted.text} {text}"
+            first = quoted.turn.seq if quoted.turn.seq in fresh else first
         best = max(group.said, key=lambda one: one.judged.worth).judged
         return Fact(
             text,
@@ -143,7 +127,7 @@ class RulesExtractor:
             type=best.type,
             speaker=_speaker(turn),
             importance=_importance(best.type, words),
-            confidence=0.9 if best.sure and asked is None else 0.7,
+            confidence=0.9 if best.sure and quoted is None else 0.7,
             occurred_at=at,
             subject=group.subject,
             valid_from=None if group.subject is None else turn.timestamp,
@@ -178,77 +162,6 @@ def _names(turns: Sequence[WindowTurn]) -> frozenset[str]:
     )
 
 
-def _kept(read: Sequence[tuple[str, Judged]], least: float, asked: _Question | None) -> list[_Said]:
-    """The statements that are worth it, and those beside them that say more of the same. An answer
-    to a clear question need not be worth as much; one that begins with "it" or "they" has to be
-    worth more, unless it brings along what stands before it.
-    """
-    said = [_Said(text, one) for text, one in read]
-    clear = asked is not None and asked.clear
-    chosen = {
-        at
-        for at, one in enumerate(said)
-        if _is_worth(
-            one.judged, least - (_ANSWER_EASE if clear and at < 2 else 0.0), not (at or clear)
-        )
-    }
-    beside = {
-        at
-        for near in chosen
-        for at in (near - 1, near + 1)
-        if 0 <= at < len(said) and _goes_with(said, at, near, least)
-    }
-    return [one for at, one in enumerate(said) if at in chosen | beside]
-
-
-def _is_worth(one: Judged, least: float, dangles: bool) -> bool:
-    costs = _DANGLING_COSTS if one.dangling and dangles else 0.0
-    return one.kind is Kind.STATEMENT and one.worth >= least + costs
-
-
-def _goes_with(said: list[_Said], at: int, near: int, least: float) -> bool:
-    """Whether a statement beside a kept one tells more of the same."""
-    one = said[at].judged
-    if one.kind is not Kind.STATEMENT or not one.content:
-        return False
-    if at < near and said[near].judged.dangling:
-        return True
-    return one.content > 1 and one.worth >= least - _BESIDE_EASE
-
-
-def _question(turn: WindowTurn, read: Sequence[tuple[str, Judged]]) -> _Question | None:
-    """What the turn asks at its end."""
-    for text, said in reversed(read[-2:]):
-        if said.kind is Kind.QUESTION and said.content and len(text) <= QUESTION_CHARACTERS_MAX:
-            return _Question(turn, text, said.content > 1 or ASKING.match(text) is not None)
-    return None
-
-
-def _short_answer(read: Sequence[tuple[str, Judged]]) -> list[_Said]:
-    """The first sentence that tells something, where none is a statement of its own."""
-    for text, said in read[:3]:
-        if YES_OR_NO.match(text) or (said.kind is Kind.STATEMENT and said.content):
-            return [_Said(text, said)]
-    return []
-
-
-def _groups(kept: Sequence[_Said], speaker: str) -> Iterator[_Group]:
-    """What a turn says, as one fact where it is short: its sentences lean on each other. What a
-    newer fact may replace stands alone, so that nothing else is replaced with it.
-    """
-    group, length = _Group([], None), 0
-    for one in kept:
-        subject = subject_of(one.text, speaker)
-        apart = subject is not None or (group.subject is not None and not one.judged.dangling)
-        if group.said and (apart or length + len(one.text) > FACT_CHARACTERS_MAX):
-            yield group
-            group, length = _Group([], None), 0
-        group = _Group([*group.said, one], group.subject or subject)
-        length += len(one.text) + 1
-    if group.said:
-        yield group
-
-
 def _joined(texts: Iterable[str]) -> str:
     """With blanks between them, but for scripts that put none."""
     return _UNSPACED_END.sub(r"\1", " ".join(texts))
@@ -266,10 +179,6 @@ def _importance(type_: str, words: str) -> float:
         return _IMAGE_IMPORTANCE
     base = _IMPORTANCE.get(type_, 4.0)
     return min(9.0, base + 3.0 * bool(ASKED_TO.search(words)) + bool(WEIGHTY.search(words)))
-
-
-def _spread(found: list[str]) -> list[str]:
-    return found[:: -(-len(found) // SENTENCES_A_TURN_MAX) or 1]
 
 
 def _best(facts: list[Fact], most: int) -> list[Fact]:

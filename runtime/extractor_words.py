@@ -39,6 +39,7 @@ _FILLERS = """
     glad happy excited proud love loved hear heard hearing sound sounds sounding look looks looking
     seem seems see saw know knows think thinking thought feel feels feeling guess mean means bet
     hope hoping wish care appreciate appreciated talk talking chat soon later today keep keeping up
+    oof ugh phew mmm yum yikes gosh
     embarrassing relaxing rough crazy wild tough hard important special
     got get getting go going gonna make makes making made let lets need want wanna tell say said
     been come take catch stay luck day time one ones help helpful support deserve worth worry
@@ -62,7 +63,8 @@ _FEEL = (
 )
 COURTESY: Final = _phrases(
     rf"""
-    thanks?  thank you  thx  cheers  you'?re welcome  no (?:problem|worries|need)  my pleasure
+    thanks?  thank you  thx  cheers  congrat\w*  i'll get in touch
+    you'?re welcome  no (?:problem|worries|need)  my pleasure
     good(?:bye| ?night| luck| to (?:see|hear))
     (?:great|nice) to (?:see|hear|meet|catch)
     bye  see (?:you|ya)  talk (?:to you )?(?:soon|later)  take care  stay (?:safe|strong|tuned)
@@ -70,7 +72,9 @@ COURTESY: Final = _phrases(
     (?:it's |it has )?been (?:a while|ages|a long time|so long|forever)  long time no see
     let me know  feel free  i can (?:help|show you|send you)
     i(?:'ll| will) (?:\w+ )?(?:check|do|try|keep|take) (?:it|that|them|you|ya)
-    i(?:'ll| will) (?:\w+ )?(?:let you|see you|be (?:there|here))
+    i(?:'ll| will) (?:\w+ )?(?:let you|see you|be (?:there|here)|do my best)
+    i(?:'ll| will) (?:\w+ )?keep (?:pushing|going|working|trying|doing)
+    i (?:\w+ )?(?:admire|appreciate|respect) (?:you|your|it|that|what you)
      don't (?:worry|give up)
     i hope (?:you|it|that|this)  hope (?:you|it|that|this|your|to hear)  wish(?:ing)? you
     can(?:'|no)t wait to (?:hear|see (?:you|it|what|how|your))
@@ -125,6 +129,7 @@ YES_OR_NO: Final = re.compile(
     r" \w+(?:n't)?)?[.!]*$",
     re.IGNORECASE,
 )
+POINTING: Final = _phrases("it  them  there  that  they  him  her  one  those  these")
 DANGLING: Final = _phrases(
     r"""
     it  its  they  them  their  that  he  she  his  her  those  these  both  neither
@@ -204,7 +209,7 @@ DOUBT: Final = _phrases(
 )
 ASKED_TO: Final = _phrases(
     r"""
-    remember (?:that|this|to)  note that  don't forget  do not forget  keep in mind
+    remember (?:that|this|my|i)  note that  (?:don't|do not) forget (?:that|my|i)  keep in mind
     for the record
     """
 )

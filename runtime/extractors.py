@@ -10,6 +10,7 @@ from __future__ import annotations
 from datetime import tzinfo
 from typing import TYPE_CHECKING
 
+from neverforget.runtime.object_checks import check_object
 from neverforget.runtime.openai_names import EXTRACTOR_KEY, FORM, OPENAI, parse_openai
 from neverforget.storage.errors import InvalidArgument, NotFound
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from neverforget.actors.extractor_contract import Extractor
 
 NONE, RULES, OBJECT = "none", "rules", "object:"
+FORM_OF_OBJECT = "extractor_id and extract(window)"
 
 
 def check(extractor: object) -> None:
@@ -24,18 +26,7 @@ def check(extractor: object) -> None:
     if isinstance(extractor, str):
         _check_name(extractor)
         return
-    held = getattr(extractor, "__dict__", {})
-    missing = [
-        name
-        for name in ("extractor_id", "extract")
-        if not hasattr(type(extractor), name) and name not in held
-    ]
-    if isinstance(extractor, type) or missing:
-        what = "a class" if isinstance(extractor, type) else f"without {', '.join(missing)}"
-        raise InvalidArgument(
-            "an extractor is a name or an object with extractor_id and extract(window); this is "
-            f"{what}: {type(extractor).__name__}"
-        )
+    check_object(extractor, "an extractor", ("extractor_id", "extract"), FORM_OF_OBJECT)
 
 
 def _check_name(name: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from neverforget.runtime.object_checks import check_object
 from neverforget.runtime.openai_names import FORM, OPENAI, SUMMARIZER_KEY, parse_openai
 from neverforget.storage.errors import InvalidArgument, NotFound
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from neverforget.actors.summarizer_contract import Summarizer
 
 NONE, EXTRACTIVE, OBJECT = "none", "extractive", "object:"
+FORM_OF_OBJECT = "summarizer_id and summarize(text)"
 
 
 def check(summarizer: object) -> None:
@@ -23,18 +25,7 @@ def check(summarizer: object) -> None:
     if isinstance(summarizer, str):
         _check_name(summarizer)
         return
-    held = getattr(summarizer, "__dict__", {})
-    missing = [
-        name
-        for name in ("summarizer_id", "summarize")
-        if not hasattr(type(summarizer), name) and name not in held
-    ]
-    if isinstance(summarizer, type) or missing:
-        what = "a class" if isinstance(summarizer, type) else f"without {', '.join(missing)}"
-        raise InvalidArgument(
-            "a summarizer is a name or an object with summarizer_id and summarize(text); this is "
-            f"{what}: {type(summarizer).__name__}"
-        )
+    check_object(summarizer, "a summarizer", ("summarizer_id", "summarize"), FORM_OF_OBJECT)
 
 
 def _check_name(name: str) -> None:

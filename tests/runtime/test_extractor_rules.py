@@ -114,6 +114,16 @@ def test_a_question_that_was_looked_at_before_is_quoted_and_no_fresh_turn() -> N
     assert (fact.first, fact.last) == (8, 8)
 
 
+def test_what_says_little_but_it_comes_with_what_was_said_before() -> None:
+    found = facts(
+        chat("Bo: Wow! I bought a book on game design. Cool, eh?", "Ann: I read it, too.")
+    )
+    assert [(fact.text, fact.first, fact.last) for fact in found] == [
+        ("Bo, 10 May 2023: I bought a book on game design.", 0, 0),
+        ("Bo: I bought a book on game design. Ann, 10 May 2023: I read it, too.", 0, 1),
+    ]
+
+
 def test_nobody_answers_his_own_question() -> None:
     assert texts(chat("Ann: Where do you live?", "Ann: In Oslo.")) == []
 
@@ -239,7 +249,7 @@ def test_statements_in_other_languages_stay_whole_and_greetings_go() -> None:
         ("I was there last weekend.", "I was there last weekend (6–7 May 2023).", (2023, 5, 6)),
         ("I left last year.", "I left last year (2022).", None),
         ("I made this last week.", "I made this last week (week of 1 May 2023).", (2023, 5, 1)),
-        ("I left a few weeks ago.", "I left a few weeks ago (about week of 17 April 2023).", None),
+        ("I left a few weeks ago.", "I left a few weeks ago (about 17 April 2023).", None),
         ("I left on 8 May 2022.", "I left on 8 May 2022.", (2022, 5, 8)),
         ("I have run every Friday.", "I have run every Friday.", None),
         ("I've been here since Monday.", "I've been here since Monday.", None),

@@ -1,0 +1,137 @@
+"""What of a turn is kept, what of it belongs together, and what it is an answer to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from neverforget.actors.extractor_contract import WindowTurn
+from neverforget.runtime.extractor_judging import Judged, Kind, judged
+from neverforget.runtime.extractor_sentences import sentences
+from neverforget.runtime.extractor_subjects import subject_of
+from neverforget.runtime.extractor_words import ASKING, YES_OR_NO
+
+FACT_CHARACTERS_MAX: Final = 400  # of the words of a fact; a longer sentence is one by itself
+SENTENCES_A_TURN_MAX: Final = 2_000  # of a longer turn, as many that lie evenly in it
+LEAD_CHARACTERS_MAX: Final = 200  # of what is quoted of the turn before
+_LEAD_SENTENCES: Final = 4
+_ANSWER_SENTENCES: Final = 2
+# In the worth of sentences: how much less an answer needs, and what stands beside something kept;
+# and how much more a turn that begins with "it".
+_ANSWER_EASE, _BESIDE_EASE, _DANGLING_COSTS = 1.5, 2.5, 0.5
+
+
+class Said(NamedTuple):
+    """A sentence of a turn."""
+
+    text: str
+    judged: Judged
+
+
+class Group(NamedTuple):
+    """What becomes one fact."""
+
+    said: list[Said]
+    subject: str | None
+
+
+class Quoted(NamedTuple):
+    turn: WindowTurn
+    text: str
+
+
+class Lead(NamedTuple):
+    """What a turn is an answer to: the question at the end of the turn before it, and the last
+    thing that is told there. ``clear``: the question says by itself what is asked for, as "Anything
+    new?" does not.
+    """
+
+    turn: WindowTurn
+    question: str | None
+    clear: bool
+    told: str | None
+
+    def for_answer(self, kept: Sequence[Said]) -> Quoted | None:
+        """What has to be said before what is kept of the turn, so that it is understood."""
+        if not kept or (self.clear and kept[0].judged.leaning):
+            text = self.question
+        else:
+            text = self.told if kept[0].judged.dangling else None
+        return None if text is None else Quoted(self.turn, text)
+
+
+def kept_of(read: Sequence[Said], least: float, clear: bool) -> list[Said]:
+    """The statements that are worth it, and those beside them that say more of the same: what "it"
+    or "they" stand for among them. An answer to a ``clear`` question need not be worth as much; a
+    turn that begins with "it" or "they" has to be worth more.
+    """
+    chosen = {at for at, one in enumerate(read) if _is_worth(one.judged, at, least, clear)}
+    beside = {
+        at
+        for near in chosen
+        for at in (near - 1, near + 1)
+        if 0 <= at < len(read) and _goes_with(read, at, near, least)
+    }
+    return [one for at, one in enumerate(read) if at in chosen | beside]
+
+
+def _is_worth(one: Judged, at: int, least: float, clear: bool) -> bool:
+    if clear:
+        least -= _ANSWER_EASE if at < _ANSWER_SENTENCES else 0.0
+    elif at == 0 and one.dangling:
+        least += _DANGLING_COSTS
+    return one.kind is Kind.STATEMENT and one.worth >= least
+
+
+def _goes_with(read: Sequence[Said], at: int, near: int, least: float) -> bool:
+    """Whether a statement beside a kept one tells more of the same."""
+    one = read[at].judged
+    if one.kind is not Kind.STATEMENT or not one.content:
+        return False
+    if at < near and read[near].judged.dangling:
+        return True
+    return one.content > 1 and one.worth >= least - _BESIDE_EASE
+
+
+def lead_of(turn: WindowTurn, read: Sequence[Said]) -> Lead:
+    question, clear, told = None, False, None
+    for at, (text, said) in enumerate(reversed(read[-_LEAD_SENTENCES:])):
+        if len(text) > LEAD_CHARACTERS_MAX or not said.content:
+            continue
+        if said.kind is Kind.QUESTION and at < 2 and question is None:
+            question, clear = text, said.content > 1 or ASKING.match(text) is not None
+        elif said.kind is Kind.STATEMENT and said.content > 1 and told is None:
+            told = None if text.startswith("![") else text
+    return Lead(turn, question, clear, told)
+
+
+def short_answer(read: Sequence[Said]) -> list[Said]:
+    """The first sentence that tells something, where none is a statement of its own."""
+    for text, said in read[:3]:
+        if YES_OR_NO.match(text) or (said.kind is Kind.STATEMENT and said.content):
+            return [Said(text, said)]
+    return []
+
+
+def groups_of(kept: Sequence[Said], speaker: str) -> Iterator[Group]:
+    """What a turn says, as one fact where it is short: its sentences lean on each other. What a
+    newer fact may replace stands alone, so that nothing else is replaced with it.
+    """
+    group, length = Group([], None), 0
+    for one in kept:
+        subject = subject_of(one.text, speaker)
+        apart = subject is not None or (group.subject is not None and not one.judged.dangling)
+        if group.said and (apart or length + len(one.text) > FACT_CHARACTERS_MAX):
+            yield group
+            group, length = Group([], None), 0
+        group = Group([*group.said, one], group.subject or subject)
+        length += len(one.text) + 1
+    if group.said:
+        yield group
+
+
+def read_of(text: str, names: frozenset[str]) -> list[Said]:
+    """The sentences of a turn. ``names``: see ``judged``."""
+    found = list(sentences(text))
+    step = -(-len(found) // SENTENCES_A_TURN_MAX) or 1
+    return [Said(sentence, judged(sentence, names)) for sentence in found[::step]]
