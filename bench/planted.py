@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 DATA: Final = Path(__file__).parent / "data" / "planted.txt"
-LENGTH: Final = (8_000, 40_000)  # characters of a document, about
+LENGTH: Final = (8_000, 40_000)  # characters of what fills a document, about
 RIVALS: Final = 3  # documents that have the words of a fact in them, apart, saying something else
 SHORT: Final = 4  # one fact in so many is a short memory
 OTHERS: Final = 8  # short memories that nobody asks for, for each topic
