@@ -34,6 +34,7 @@ _FUTURE = re.compile(
     r"\b(?:will|won't|going to|gonna|plan\w*|wanna|want to|hop(?:e|ing) to|looking forward|about to"
     r"|upcoming|let's|soon|can't wait|tomorrow|due|deadline|starts|begins|opens|book(?:ed)?"
     r"|launch(?:es)?|schedul\w+|have to|need to|should|must|see you|meeting|next"
+    r"|remind\w*|appointment|(?:agreed|decided|promised|offered|invited|asked)\b[^.]{0,60}\bto"
     r"|(?:am|are|is) (?:\w+ )?\w+ing)\b|['’]ll\b|['’](?:m|re) (?:\w+ )?\w+ing\b",
     re.IGNORECASE,
 )

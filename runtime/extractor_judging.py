@@ -19,11 +19,14 @@ from neverforget.runtime.extractor_words import (
     CUES,
     DANGLING,
     DOUBT,
+    ELLIPTIC,
     FILLERS,
     FOREIGN,
     HIMSELF,
     INTERJECTIONS,
+    LASTING,
     LEANING,
+    ORDER,
     POINTING,
     REACTION,
     TOGETHER,
@@ -34,7 +37,7 @@ WORDS_MIN_FOREIGN: Final = 4
 CHARACTERS_MIN_UNSPACED: Final = 8  # in a script without blanks
 _CONTENT_MAX, _CONTENT_WORTH = 6, 0.5
 _POINTING_CONTENT_MAX: Final = 2
-_OWN_WORTH, _ADDRESSED_WORTH, _REACTION_WORTH = 1.5, -1.0, -1.0
+_OWN_WORTH, _ADDRESSED_WORTH, _REACTION_WORTH, _ORDER_WORTH = 1.5, -1.0, -1.0, -2.0
 _NAME_WORTH, _NUMBER_WORTH = 1.0, 0.5
 
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
@@ -118,7 +121,9 @@ def _worth(said: str, words: list[str], content: int, names: frozenset[str]) -> 
     """What type of statement it is, and how much it is worth."""
     held = set(words)
     worth = _CONTENT_WORTH * min(content, _CONTENT_MAX)
-    if held & HIMSELF:
+    if ORDER.match(said) and not LASTING.search(said):
+        worth += _ORDER_WORTH
+    elif held & HIMSELF or ELLIPTIC.match(said):
         worth += _OWN_WORTH
     elif REACTION.match(said):
         worth += _REACTION_WORTH

@@ -104,8 +104,8 @@ def _ends(text: str, start: int, found: re.Match[str]) -> bool:
     if not found[0].startswith("."):
         return True
     following = text[found.end() : found.end() + 40].lstrip()[:1]
-    if following.islower():
-        return False
+    if following.islower() and not text[start : start + 40].lstrip()[:1].islower():
+        return False  # who begins one with a small letter begins the next one with it
     before = text[max(start, found.start() - 12) : found.start() + 1]
     if before.lower().endswith(_SENTENCE_AFTER):
         return True

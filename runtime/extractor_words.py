@@ -72,7 +72,7 @@ COURTESY: Final = _phrases(
     (?:it's |it has )?been (?:a while|ages|a long time|so long|forever)  long time no see
     let me know  feel free  i can (?:help|show you|send you)
     i(?:'ll| will) (?:\w+ )?(?:check|do|try|keep|take) (?:it|that|them|you|ya)
-    i(?:'ll| will) (?:\w+ )?(?:let you|see you|be (?:there|here)|do my best)
+    i(?:'ll| will) (?:\w+ )?(?:let you|now|see you|be (?:there|here)|do my best)
     i(?:'ll| will) (?:\w+ )?keep (?:pushing|going|working|trying|doing)
     i (?:\w+ )?(?:admire|appreciate|respect) (?:you|your|it|that|what you)
      don't (?:worry|give up)
@@ -110,6 +110,18 @@ INTERJECTIONS: Final = re.compile(
     r"|by the way|btw)[,!]+ ?)+",
     re.IGNORECASE,
 )
+
+# Asked of an assistant, now: a task and no memory, unless it is to hold from now on.
+_SOFTLY = r"(?:(?:please|now|then|also|just) )*"
+ORDER: Final = _phrases(
+    rf"""
+    {_SOFTLY}(?:fix|write|add|remove|delete|make|create|show|give|tell|explain|run|check|find)
+    {_SOFTLY}(?:generate|update|change|translate|summari[sz]e|rewrite|help|list|print|use|do|stop)
+    (?:can|could|would) you
+    """,
+    begin=True,
+)
+LASTING: Final = _phrases(r"always  never  from now on  in (?:the )?future  every time  by default")
 
 # ---- what cannot be understood without what it answers -------------------------------------------
 
@@ -149,6 +161,10 @@ _PAST = (
     r"|gave|began|became|taught|led|held|spent|heard|tried|used|been|done|seen|gotten|sold|chose"
     r"|caught|read|set|put|fell|\w{3,}ed"
 )
+# "Moved to Berlin last month": of himself, in short.
+ELLIPTIC: Final = _phrases(
+    rf"(?:{_LATELY} )?(?:{_PAST})  currently  can't  won't  don't  diagnosed  born", begin=True
+)
 CUES: Final[tuple[tuple[str, float, re.Pattern[str]], ...]] = (
     (
         "decision",
@@ -186,6 +202,7 @@ CUES: Final[tuple[tuple[str, float, re.Pattern[str]], ...]] = (
             prefer\w*  favou?rites?  can't stand  (?:a |big |huge )fan of  allergic  fond of
             (?:i|we|he|she|they)(?: \w+)? (?:loves?|likes?|enjoys?|adores?|hates?|dislikes?)
             passionate about  keen on  obsessed with  (?:don't|doesn't) (?:like|eat|drink)
+            (?:please )?(?:always|never) (?:use|write|do|call|ask|send|put|keep|answer|reply)
             vegetarian  vegan  (?:i'm|really|been) (?:really |so )?into
             """
         ),
@@ -195,7 +212,7 @@ CUES: Final[tuple[tuple[str, float, re.Pattern[str]], ...]] = (
         1.0,
         _phrases(
             rf"""
-            {_WHO}(?:'ve| have| has| had)? (?:{_LATELY} )?(?:{_PAST})
+            {_WHO}(?:'ve| have| has| had)? (?:{_LATELY} )?(?:{_PAST})  ^(?:{_PAST})
             happened  yesterday  last (?:night|week|month|year|weekend|\w+day)  ago
             """
         ),
