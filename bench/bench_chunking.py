@@ -239,7 +239,8 @@ def run(options: Options) -> Table:
         f"{GIVEN_AT_ONCE} in one call, one after the other",
         "throughput: nobody asks for anything meanwhile; latency: a memory of 300 characters every "
         f"{2000 * PACE_S:.0f} ms, durable, and the owner's loop leaves most of its time to that",
-        "idle store: another one that is hosted beside it, asked by turns; p50 of both",
+        "idle store: another one that is hosted beside it, asked by turns; itself: the store that "
+        "chunks, while it did not",
         "the owner's loop, which stores what was cut, and its indexer share one interpreter: they "
         "are the limit where nothing is summarised",
         "minilm: a fifth of the documents; the embedder is at work on the chunks meanwhile",
