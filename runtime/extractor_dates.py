@@ -10,13 +10,13 @@ date beside them.
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final, NamedTuple
 
 from neverforget.runtime.timeframe.grammar import Reading
 from neverforget.runtime.timeframe.phrases import Phrase
 from neverforget.runtime.timeframe.reckoning import Here, NoSuchTime
-from neverforget.runtime.timeframe.resolving import Range, here_at, range_of, read
+from neverforget.runtime.timeframe.resolving import Range, here_at, range_of, read, zone_of
 from neverforget.runtime.timeframe.table import GRAMMAR
 from neverforget.runtime.timeframe.words import MONTHS, Token, quoted, tokens
 from neverforget.runtime.times import from_us, to_us
@@ -61,14 +61,14 @@ class _Found(NamedTuple):
 
 def day_of(us: int, zone: tzinfo | str) -> str:
     """The local day: "8 May 2023"."""
-    return _day(here_at(from_us(us), zone).wall)
+    return _day(_here(us, zone).wall)
 
 
 def dated(text: str, said_us: int, zone: tzinfo | str) -> Dated:
     """What was said at ``said_us``, with its dates. Never raises for a text."""
     if len(text) > TEXT_CHARACTERS_MAX:
         return Dated(text, None)
-    here = here_at(from_us(said_us), zone)
+    here = _here(said_us, zone)
     found = _phrases(text, here)
     for one in reversed(found):
         if one.shown:
@@ -76,6 +76,15 @@ def dated(text: str, said_us: int, zone: tzinfo | str) -> Dated:
     starts = [one.range.start for one in found if one.exact and _is_short(one.range)]
     first = next((start for start in starts if start is not None), None)
     return Dated(text, None if first is None else to_us(first, "a date"))
+
+
+def _here(us: int, zone: tzinfo | str) -> Here:
+    """In the first and last hours of time, where the zone's clock has no year, it is UTC's."""
+    try:
+        return here_at(from_us(us), zone)
+    except InvalidArgument:
+        zone_of(zone)
+        return here_at(from_us(us), UTC)
 
 
 def _is_short(range_: Range) -> bool:
@@ -182,7 +191,10 @@ def _shown(range_: Range, said: list[Token], here: Here) -> str:
         return ""
     if any(_YEARS & t.kinds.keys() for t in said):
         return ""
-    start, stop = here.on_wall(range_.start), here.on_wall(range_.stop)
+    try:
+        start, stop = here.on_wall(range_.start), here.on_wall(range_.stop)
+    except OverflowError:  # at the end of time
+        return ""
     units = {token.kinds["UNIT"] for token in said if "UNIT" in token.kinds}
     units |= {token.kinds["AMOUNT"][1] for token in said if "AMOUNT" in token.kinds}
     if units & {"second", "minute", "hour", "decade"}:

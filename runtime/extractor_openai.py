@@ -32,6 +32,7 @@ from neverforget.runtime.extractor_prompt import INSTRUCTION, PROMPT_VERSION, SC
 from neverforget.runtime.openai_endpoint import OpenAIEndpoint, Refused
 from neverforget.runtime.openai_names import EXTRACTOR_KEY, parse_openai
 from neverforget.runtime.timeframe import resolve
+from neverforget.runtime.timeframe.resolving import zone_of
 from neverforget.runtime.times import to_us
 from neverforget.runtime.tokenizers import estimate
 from neverforget.storage.clock import Clock, SystemClock
@@ -119,6 +120,7 @@ class OpenAIExtractor:
     ) -> None:
         self._name = parse_openai(name, "an extractor", EXTRACTOR_KEY)
         self.extractor_id = f"{self._name}#{PROMPT_VERSION}"
+        zone_of(timezone)  # InvalidArgument for what is none
         self._zone = timezone
         self._deadline_s, self._part_characters = deadline_s, part_characters
         self._tokens_max, self._tries_max = tokens_max, tries_max

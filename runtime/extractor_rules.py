@@ -38,6 +38,7 @@ from neverforget.runtime.extractor_choosing import (
 from neverforget.runtime.extractor_dates import dated, day_of
 from neverforget.runtime.extractor_judging import KEPT_FROM
 from neverforget.runtime.extractor_words import ASKED_TO, WEIGHTY
+from neverforget.runtime.timeframe.resolving import zone_of
 
 FACTS_A_TURN_MAX: Final = 12
 NAMES_MAX: Final = 64
@@ -60,6 +61,7 @@ class RulesExtractor:
     extractor_id = "rules-1"
 
     def __init__(self, timezone: str | tzinfo = "UTC") -> None:
+        zone_of(timezone)  # InvalidArgument for what is none
         self._zone = timezone
 
     def __repr__(self) -> str:

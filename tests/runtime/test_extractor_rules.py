@@ -23,6 +23,7 @@ from neverforget.runtime.extractor_rules import FACTS_A_TURN_MAX, RulesExtractor
 from neverforget.runtime.extractor_sentences import sentences
 from neverforget.runtime.extractor_subjects import subject_of
 from neverforget.runtime.times import US_MAX, US_MIN, from_us, to_us
+from neverforget.storage.errors import InvalidArgument
 from tests.runtime.extraction_windows import SAID_US, chat, turn, window
 
 
@@ -283,6 +284,20 @@ def test_days_begin_where_the_extractor_is_told() -> None:
     assert fact.text == "Ann, 11 May 2023: I moved yesterday (10 May 2023) to Oslo."
     assert fact.occurred_at is not None
     assert from_us(fact.occurred_at) == datetime(2023, 5, 9, 22, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("at", [US_MIN, US_MAX])
+@pytest.mark.parametrize("zone", ["Asia/Kolkata", "America/New_York"])
+def test_the_first_and_last_hours_of_time_are_times_as_well(at: int, zone: str) -> None:
+    """The zone's clock has no year there; in Kolkata this raised."""
+    said = "I moved yesterday and will fly tomorrow, on Friday, in June and in two weeks."
+    (fact,) = RulesExtractor(zone).extract(window(turn(0, "Ann", said, at=at)))
+    assert fact.text.startswith("Ann, ")
+
+
+def test_a_zone_that_is_none_is_refused_at_once() -> None:
+    with pytest.raises(InvalidArgument, match="no time zone"):
+        RulesExtractor("Mars/Olympus")
 
 
 # ---- what a newer fact replaces ----------------------------------------------------------------
