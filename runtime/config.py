@@ -152,6 +152,12 @@ class Config:
         return None if isinstance(self.summarizer, str) else self.summarizer
 
     @property
+    def object_names(self) -> dict[str, str]:
+        """The settings whose values are objects, and what a store keeps of them."""
+        held = {name: getattr(self, name) for name in ("embedder", "summarizer")}
+        return {n: _plain(held[n], n) for n in held if not isinstance(held[n], str)}
+
+    @property
     def named(self) -> dict[str, Any]:
         """The settings that were given by argument, with their values."""
         return {n: getattr(self, n) for n, source in self.sources.items() if source == "argument"}

@@ -130,7 +130,7 @@ class Attachment:
         """Where this process hosts the store: let it embed with this object, too."""
         name = None if self._hosting is None else self._hosting.lend_embedder(embedder)
         if name is None:
-            raise _object_elsewhere(self.path)
+            raise _object_elsewhere(self.path, "embedder")
         return name
 
     def close(self) -> None:
@@ -186,10 +186,11 @@ class Attachment:
             self._hosting.ensure(self._config, create=self._create, store_id=self._store_id)
         else:
             named = self._config.named
-            if self._config.embedder_objects and "embedder" in named:
-                if self._endpoint is None:
-                    raise _object_elsewhere(self.path)
-                named["embedder"] = self._config.embedder_name  # conversations go on without it
+            for setting, name in self._config.object_names.items():
+                if setting in named:
+                    if self._endpoint is None:
+                        raise _object_elsewhere(self.path, setting)
+                    named[setting] = name  # conversations go on without it
             try:
                 start_host(self.path, named, deadline, create=self._create)
             except OSError as error:
@@ -271,11 +272,11 @@ def _no_answer(path: Path, endpoint: Endpoint | None) -> Unavailable:
     )
 
 
-def _object_elsewhere(path: Path) -> InvalidArgument:
+def _object_elsewhere(path: Path, setting: str) -> InvalidArgument:
     return InvalidArgument(
-        f"an embedder object lives in the process that hosts the store, and {path} is hosted by "
-        "one of its own; call ray.init() first, so that this process hosts it, or pass "
-        "inline=True, or name a model"
+        f"the object given as {setting} lives in the process that hosts the store, and {path} is "
+        "hosted by one of its own; call ray.init() first, so that this process hosts it, or pass "
+        "inline=True, or give a name"
     )
 
 

@@ -11,6 +11,7 @@ from neverforget.runtime import embedders, summarizers
 from neverforget.storage.errors import InvalidArgument
 
 SyncLevel = Literal["disk", "process"]
+NAME_CHARACTERS_MAX = 512
 SYNC_LEVELS: tuple[SyncLevel, ...] = ("disk", "process")
 
 
@@ -93,3 +94,8 @@ def check_embedder(name: str, value: object) -> None:
 def check_summarizer(name: str, value: object) -> None:
     """A name, an object with the protocol, or what a store keeps of such an object."""
     summarizers.check(value)
+    kept = summarizers.stored_name(value)  # type: ignore[arg-type]
+    if not kept.isprintable() or len(kept) > NAME_CHARACTERS_MAX:
+        raise InvalidArgument(
+            f"{name}: summarizer_id is printable text of up to {NAME_CHARACTERS_MAX} characters"
+        )

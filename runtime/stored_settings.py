@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -85,4 +86,5 @@ def store_toml(config: Config) -> bytes:
 
 
 def _toml(value: str | int | float) -> str:
-    return f'"{value}"' if isinstance(value, str) else repr(value)
+    # A string of TOML is one of JSON, as long as it holds nothing that has to be escaped twice.
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
