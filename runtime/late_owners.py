@@ -68,9 +68,10 @@ class LateOwners:
         with self._starting:
             if name not in self._objects:
                 self._objects[name] = embedder
-                self._cluster.end([owner.handle for owner in self._embedders])
                 for owner in self._embedders:
-                    owner.handle = owner.spawn()
+                    with owner.replacing:
+                        self._cluster.end([owner.handle])
+                        owner.handle = owner.spawn()
         return name
 
     def close(self) -> None:

@@ -46,7 +46,7 @@ class HealthOptions:
 @dataclass
 class Owner:
     """What the host knows of one owner, or of one embedder. ``spawn`` starts it anew where Ray has
-    given it up."""
+    given it up. ``replacing`` is held by whoever may: two would wait for each other's name."""
 
     spec: OwnerSpec
     handle: OwnerHandle
@@ -55,6 +55,7 @@ class Owner:
     welcome: Welcome | None = None
     answered_at: float = field(default_factory=time.monotonic)
     stopped_at: float | None = None
+    replacing: threading.Lock = field(default_factory=threading.Lock)
 
     def view(self) -> OwnerView:
         welcome = self.welcome
@@ -113,6 +114,15 @@ class Watchdog:
                 log.exception("a health check failed")
 
     def check(self, owner: Owner) -> None:
+        """Look at it once, unless somebody replaces it."""
+        if not owner.replacing.acquire(blocking=False):
+            return
+        try:
+            self._check(owner)
+        finally:
+            owner.replacing.release()
+
+    def _check(self, owner: Owner) -> None:
         now = time.monotonic()
         self._find_successor(owner)
         if self._is_stopped(owner, now):
