@@ -38,7 +38,7 @@ class BoundedCalls:
     def __init__(self, who: str, deadline_s: float, remedy: str, *, one_at_a_time: bool) -> None:
         self._who, self._deadline_s, self._remedy = who, deadline_s, remedy
         self._turn = threading.Lock() if one_at_a_time else None
-        self._hanging: list[threading.Thread] = []
+        self._hanging: set[threading.Thread] = set()
 
     def __call__(self, function: Callable[[], Any]) -> Any:
         """What ``function`` returns or raises; Unavailable when it does neither in time."""
@@ -67,12 +67,16 @@ class BoundedCalls:
 
         thread = threading.Thread(target=run, name="neverforget-bounded", daemon=True)
         _under_way.add(thread)
-        thread.start()
+        try:
+            thread.start()
+        except BaseException:  # the process may have no more threads
+            _under_way.discard(thread)
+            raise
         try:
             thread.join(max(0.0, deadline - time.monotonic()))
         finally:  # also when the wait was interrupted
             if thread.is_alive():
-                self._hanging.append(thread)
+                self._hanging.add(thread)
         if not outcome:
             raise self._silent()
         done, value = outcome[0]
@@ -81,7 +85,9 @@ class BoundedCalls:
         raise value
 
     def _refuse_while_hanging(self) -> None:
-        self._hanging = [thread for thread in self._hanging if thread.is_alive()]
+        for thread in list(self._hanging):  # other threads may add to it meanwhile
+            if not thread.is_alive():
+                self._hanging.discard(thread)
         if self._hanging:
             raise self._silent()
 
@@ -96,7 +102,8 @@ def _wait_for_calls() -> None:
     _exiting.set()
     until = time.monotonic() + EXIT_S
     for thread in list(_under_way):
-        thread.join(max(0.0, until - time.monotonic()))
+        if thread.is_alive():  # one that is not started yet cannot be joined
+            thread.join(max(0.0, until - time.monotonic()))
 
 
 atexit.register(_wait_for_calls)

@@ -76,11 +76,13 @@ class EmbedderChange:
 
     @property
     def error(self) -> NeverforgetError | None:
-        return None if self.running is None else self.running.error
+        running = self.running  # once: the indexer may end it meanwhile
+        return None if running is None else running.error
 
     def is_clean(self, end: int) -> bool:
         """As ``OpenIndexes.is_clean``."""
-        return self.running is None or self.running.is_clean(end)
+        running = self.running
+        return running is None or running.is_clean(end)
 
     # ---- the indexer -----------------------------------------------------------------------------
 

@@ -49,8 +49,9 @@ class LogReader:
         The view stays good after ``close``; copy what must not change under an erasure. Raises
         Corrupt.
         """
-        if self._staged.holds(position):
-            return self._staged.read(position, self._seed)[0]
+        staged = self._staged  # once: the owner of the log may write them meanwhile
+        if staged.holds(position):
+            return staged.read(position, self._seed)[0]
         return self._segments.read(position)
 
     def header(self, position: int) -> Header:
@@ -59,8 +60,9 @@ class LogReader:
 
         Raises Corrupt.
         """
-        if self._staged.holds(position):
-            return Header._make(self._staged.read(position, self._seed)[1])
+        staged = self._staged
+        if staged.holds(position):
+            return Header._make(staged.read(position, self._seed)[1])
         try:
             return Header._make(self._segments.header(position))
         except Corrupt:

@@ -56,17 +56,18 @@ class Unchunked:
         # Not all that is written has come into effect: a deletion is on the disk before.
         stop = min(state.applied, state.log.written)
         if self._upto is None:
-            self._upto = stop
             rows = self._long_ones(np.arange(state.table.count))
             rows = rows[~self._are_chunked(rows)]
             positions = state.table.column("position")[rows]
             self._queue.update(zip(rows.tolist(), positions.tolist()))
+            self._upto = stop
             return bool(self._queue)
         if stop <= self._upto:
             return False
         changed = changed_since(state, self._upto, stop)
-        self._upto = stop
-        return self._look_at(self._concerned(changed.rows))
+        found = self._look_at(self._concerned(changed.rows))
+        self._upto = stop  # last: what raises is looked at again
+        return found
 
     def _concerned(self, rows: Array) -> Array:
         """Whom a change of ``rows`` is about: a chunk's is about its original."""
@@ -151,8 +152,8 @@ class Unchunked:
         for row, position in chosen:
             one = self._read(row, position)
             if one is not None:
-                self._taken.add(row)
                 taken.append(one)
+        self._taken.update(one.row for one in taken)
         return taken
 
     def _read(self, row: int, position: int) -> LongText | None:

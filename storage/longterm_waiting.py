@@ -93,26 +93,37 @@ class WaitingForVectors:
 
     def take_waiting(self, limit: int, characters_max: int | None = None) -> list[Waiting]:
         """The oldest that nobody has taken yet, with their texts; of ``characters_max`` together,
-        or one.
+        or one. An empty answer: nothing is left to be taken.
         """
+        taken: list[Waiting] = []
+        # Of those that are looked at all may be blank, or unreadable: they wait no more.
+        while not taken and (chosen := self._free(limit)):
+            taken = self._read_some(chosen, characters_max)
+        with self._lock:
+            self._taken.update(one.row for one in taken)
+        return taken
+
+    def _free(self, limit: int) -> list[tuple[int, int]]:
         if self.vectors is None:
             return []
         with self._lock:
             free = (each for each in self._waiting if each[0] not in self._taken)
-            chosen = list(islice(free, limit))
-        taken: list[Waiting] = []
+            return list(islice(free, limit))
+
+    def _read_some(
+        self, chosen: list[tuple[int, int]], characters_max: int | None
+    ) -> list[Waiting]:
+        found: list[Waiting] = []
         characters = 0
         for row, position in chosen:
             one = self._read_waiting(row, position)
             if one is None:
                 continue
             characters += len(one.text)
-            if taken and characters_max is not None and characters > characters_max:
+            if found and characters_max is not None and characters > characters_max:
                 break
-            taken.append(one)
-        with self._lock:
-            self._taken.update(one.row for one in taken)
-        return taken
+            found.append(one)
+        return found
 
     def _read_waiting(self, row: int, position: int) -> Waiting | None:
         """None: it cannot be read, and has failed; or it is a chunk of blanks."""

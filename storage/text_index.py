@@ -164,7 +164,8 @@ class TextIndex:
         """
         assert self._committing is None, "a commit is under way"
         assert watermark >= self.watermark, "the log only grows"
-        layers, removed = self._overlay.freeze(), self._removed.freeze()
+        with self._guard:  # a snapshot that is taken now sorts the removed ids as well
+            layers, removed = self._overlay.freeze(), self._removed.freeze()
         self._committing = Commit(self._disk, layers, removed, watermark)
         return self._committing
 

@@ -17,6 +17,7 @@ from neverforget.storage.format import Kind
 from neverforget.storage.log import Log, LogOptions
 from neverforget.storage.record import body_of, decode_body, read_header
 from neverforget.storage.segment import segment_path
+from neverforget.storage.staged import StagedBatches
 from tests.fakes.crash_filesystem import ROOT, CrashFileSystem, Fault
 from tests.storage.small_log import LOG_ID, PAGE, append, commit, create_log, open_log, turn
 
@@ -93,6 +94,29 @@ def test_what_is_appended_is_read_by_position_before_and_after_each_step(
         "staged one", "staged two", "staged thr",
     ]  # fmt: skip
     assert log.header(third).sequence_id == 0 and log.header(third).epoch == 1
+    log.close()
+
+
+@pytest.mark.parametrize("read", [Log.read, Log.header])
+def test_what_is_written_while_another_thread_asks_for_it_is_read(
+    tmp_path: Path, monkeypatch: Any, read: Callable[[Log, int], Any]
+) -> None:
+    """The owner wrote between two looks of a reader at what was staged: an IndexError, for which
+    chunking paused.
+    """
+    create_log(tmp_path)
+    log, _ = open_log(tmp_path)
+    (position,) = append(log, "staged")
+    holds = StagedBatches.holds
+
+    def then_written(staged: StagedBatches, asked: int) -> bool:
+        answer = holds(staged, asked)
+        log.write()
+        return answer
+
+    monkeypatch.setattr(StagedBatches, "holds", then_written)
+    read(log, position)
+    assert log.written == log.tail
     log.close()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -119,6 +120,36 @@ def test_what_changes_nothing_of_a_long_text_changes_nothing_here(b: LongTermBen
     assert take(found) == []
     found.put_back(one)
     assert take(found) == [one]
+
+
+def test_what_raises_is_looked_at_again(b: LongTermBench, monkeypatch: Any) -> None:
+    """What the log had gained counted as seen before it was looked at, and what was read as taken
+    before it was handed out: after an error nobody chunked it before the next opening.
+    """
+
+    def raises(*_: Any) -> Any:
+        raise OSError("the disk")
+
+    found = Unchunked(b.region.state, 10)
+    for number in (1, 2):
+        b.remember(LONG)
+        with monkeypatch.context() as patch:
+            patch.setattr(found, "_long_ones", raises)
+            with pytest.raises(OSError):
+                found.follow()
+        assert found.follow()
+        assert found.waiting == number
+    reading, count = found._read, 0
+
+    def the_second_raises(row: int, position: int) -> LongText | None:
+        nonlocal count
+        count += 1
+        return raises() if count == 2 else reading(row, position)
+
+    monkeypatch.setattr(found, "_read", the_second_raises)
+    with pytest.raises(OSError):
+        take(found)
+    assert len(take(found)) == 2
 
 
 def test_a_failure_is_kept_until_it_is_revised_or_opened_again(b: LongTermBench) -> None:

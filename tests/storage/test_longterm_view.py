@@ -143,6 +143,19 @@ def test_chunks_hold_up_nobody_who_remembers_after_them(tmp_path: Path) -> None:
         ]  # fmt: skip
 
 
+def test_chunks_of_blanks_hide_nothing_that_waits_behind_them(tmp_path: Path) -> None:
+    """Where all that were looked at were blank, nothing seemed to be left to be embedded."""
+    with indexed(tmp_path) as bench:
+        long = bench.remember("barn" + " " * 40 + "shed")
+        bench.follow()
+        bench.derive(long, 4, 10, 20, 30, 44)
+        bench.follow(embed=False)
+        (first,) = bench.index.take_waiting(1)
+        (second,) = bench.index.take_waiting(2)
+        assert (first.text, second.text) == ("barn", "shed")
+        assert bench.index.take_waiting(2) == []
+
+
 def test_vectors_of_a_text_that_changed_meanwhile_are_dropped(tmp_path: Path) -> None:
     with indexed(tmp_path) as bench:
         memory = bench.remember("the barn is green")

@@ -13,7 +13,7 @@ import pytest
 
 from neverforget.storage import text_disk, text_index
 from neverforget.storage.errors import OutOfSpace
-from neverforget.storage.text_index import TextDocument, TextIndex
+from neverforget.storage.text_index import HiddenIds, TextDocument, TextIndex
 from tests.storage.test_text_index import FS, found, text_of
 
 
@@ -41,6 +41,26 @@ def test_a_commit_analyses_nothing_again_and_copies_nothing(
     monkeypatch.undo()
     assert sorted(found(index, "alpha")) == list(range(40))
     assert sorted(found(index, "beta")) == list(range(15))
+
+
+def test_what_snapshots_read_is_changed_under_the_guard(index: TextIndex, monkeypatch: Any) -> None:
+    """A commit that began beside a snapshot sorted the removed ids with it: one of both could join
+    an empty list to them, and made them floats.
+    """
+    index.add(TextDocument(n, "alpha") for n in range(9))
+    index.commit(1)
+    index.remove([3])
+    guarded = list[bool]()
+    sort = HiddenIds.sorted
+
+    def watched(hidden: HiddenIds) -> Any:
+        guarded.append(index._guard.locked())
+        return sort(hidden)
+
+    monkeypatch.setattr(HiddenIds, "sorted", watched)
+    index.commit(2)
+    assert sorted(found(index, "alpha")) == [0, 1, 2, 4, 5, 6, 7, 8]
+    assert guarded and all(guarded)
 
 
 def test_a_commit_pauses_between_slices_of_bounded_size(index: TextIndex, monkeypatch: Any) -> None:

@@ -1,0 +1,52 @@
+"""Calls of foreign code in threads: what is kept of those that hang, and of those never begun."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from neverforget.actors import bounded_calls
+from neverforget.actors.bounded_calls import BoundedCalls
+from neverforget.storage.errors import Unavailable
+
+
+def test_a_thread_that_cannot_be_started_is_not_waited_for(monkeypatch: Any) -> None:
+    """It stayed among the calls under way: joining it at the end of the process raised, and the
+    others were not waited for.
+    """
+
+    def no_more(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    calls = BoundedCalls("it", 1.0, "", one_at_a_time=False)
+    before = set(bounded_calls._under_way)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", no_more)
+        with pytest.raises(RuntimeError, match="new thread"):
+            calls(lambda: 1)
+    assert bounded_calls._under_way == before
+    assert calls(lambda: 1) == 1
+
+
+def test_the_end_of_a_process_passes_over_a_call_that_is_about_to_begin(monkeypatch: Any) -> None:
+    monkeypatch.setattr(bounded_calls, "_exiting", threading.Event())
+    monkeypatch.setattr(bounded_calls, "_under_way", {threading.Thread()})
+    bounded_calls._wait_for_calls()
+    assert bounded_calls.exiting()
+
+
+def test_while_a_call_hangs_no_other_is_begun() -> None:
+    calls = BoundedCalls("it", 0.01, "wait", one_at_a_time=False)
+    let_go = threading.Event()
+    with pytest.raises(Unavailable, match=r"^it has not answered within 0.01 s; wait$"):
+        calls(let_go.wait)
+    with pytest.raises(Unavailable):
+        calls(lambda: pytest.fail("begun beside one that hangs"))
+    let_go.set()
+    for thread in list(calls._hanging):
+        thread.join()
+    calls._deadline_s = 60.0
+    assert calls(lambda: 1) == 1
+    assert not calls._hanging
