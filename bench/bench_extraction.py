@@ -11,8 +11,8 @@ behind the first ten memories (a fact counts for the turns that it is from). Fil
 by hand (``FILLER``), not the extractor's; of the sentences that match it, how many stand in some
 memory.
 
-The extractor was tuned on the conversations that stand first, third, fifth, ... in the file; the
-others were never looked at before they were measured. No LLM takes part. The data are not part of
+The extractor's numbers were chosen by the figures of the conversations that stand first, third,
+fifth, ... in the file, never by those of the others. No LLM takes part. The data are not part of
 this project; without the variable nothing is measured.
 """
 
@@ -269,7 +269,7 @@ def run(folder: Path, path: Path, embedder: Any, most: int | None) -> dict[str, 
         for where, how in ((TURNS, None), (FACTS, extractor)):
             kept = [(each, remember(store, where, each, how)) for each in found]
             store.settle()
-            for half, some in (("tuned on", kept[0::2]), ("not seen", kept[1::2])):
+            for half, some in (("tuned on", kept[0::2]), ("not tuned on", kept[1::2])):
                 if some:
                     results[f"{where}, {half}"] = measure(store, where, some)
     return results
@@ -303,7 +303,7 @@ def missed(results: dict[str, Figures]) -> list[str]:
     """Which promises do not hold; none is what we want."""
     at = CUTS.index(10)
     wrong = []
-    for half in ("tuned on", "not seen"):
+    for half in ("tuned on", "not tuned on"):
         if f"{FACTS}, {half}" not in results:
             continue
         facts, turns = results[f"{FACTS}, {half}"], results[f"{TURNS}, {half}"]
@@ -334,7 +334,7 @@ def measured(options: Options) -> Table | None:
             "the turns that it is from, and begins with its speaker and day, which tokens are "
             "counted with for turns as well (by the estimate)",
             "in ten turns: recall of the first memories behind which ten turns stand",
-            "tuned on: the conversations on which the extractor's rules were chosen",
+            "tuned on: the conversations by whose figures the extractor's numbers were chosen",
             f"{targets} memories of 100 turns" + "".join(f"; **missed**: {each}" for each in wrong),
         ],
         [],

@@ -18,7 +18,7 @@ _LEAD_SENTENCES: Final = 4
 _ANSWER_SENTENCES: Final = 2
 # In the worth of sentences: how much less an answer needs, and what stands beside something kept;
 # and how much more a turn that begins with "it".
-_ANSWER_EASE, _BESIDE_EASE, _DANGLING_COSTS = 1.5, 2.5, 0.5
+_ANSWER_EASE, _BESIDE_EASE, _DANGLING_COSTS = 1.5, 1.5, 0.5
 
 
 class Said(NamedTuple):
@@ -90,7 +90,8 @@ def _goes_with(read: Sequence[Said], at: int, near: int, least: float) -> bool:
         return False
     if at < near and read[near].judged.dangling:
         return True
-    return one.content > 1 and one.worth >= least - _BESIDE_EASE
+    follows = at > near and one.dangling
+    return one.content > 1 and (follows or one.worth >= least - _BESIDE_EASE)
 
 
 def lead_of(turn: WindowTurn, read: Sequence[Said]) -> Lead:
@@ -108,7 +109,7 @@ def lead_of(turn: WindowTurn, read: Sequence[Said]) -> Lead:
 def short_answer(read: Sequence[Said]) -> list[Said]:
     """The first sentence that tells something, where none is a statement of its own."""
     for text, said in read[:3]:
-        if YES_OR_NO.match(text) or (said.kind is Kind.STATEMENT and said.content):
+        if YES_OR_NO.match(text) or said.worth > 0:
             return [Said(text, said)]
     return []
 

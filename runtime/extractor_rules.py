@@ -52,6 +52,7 @@ _ASSISTANT_FROM: Final = 4.0  # worth: what an assistant explains is no memory, 
 _IMPORTANCE: Final = {"decision": 6.0, "preference": 5.0, "plan": 5.0, "event": 5.0, "fact": 4.0}
 _IMAGE_IMPORTANCE: Final = 2.0
 _WORD = re.compile(r"[^\W_]+")
+_PHOTO_OF = re.compile(r"^an? (?:photo(?:graph|graphy)?|picture|image) of ", re.IGNORECASE)
 _UNSPACED_END = re.compile("([。！？」』]) ")
 
 
@@ -172,7 +173,7 @@ def _joined(texts: Iterable[str]) -> str:
 def _plain(text: str) -> str:
     """As it is read; of an image, that it is one."""
     if text.startswith("!["):
-        return f"[image: {text[2:-1]}]"
+        return f"[image: {_PHOTO_OF.sub('', text[2:-1])}]"
     return text
 
 

@@ -37,8 +37,9 @@ _FILLERS = """
     actually honestly truly literally just only back way thing things stuff bit
     something anything everything nothing someone anyone everyone
     glad happy excited proud love loved hear heard hearing sound sounds sounding look looks looking
-    seem seems see saw know knows think thinking thought feel feels feeling guess mean means bet
-    hope hoping wish care appreciate appreciated talk talking chat soon later today keep keeping up
+    seem seems see saw know knows think thinking thought feel feels feeling felt guess mean means
+    bet hope hoping wish care appreciate appreciated talk talking chat soon later today keep
+    keeping up
     oof ugh phew mmm yum yikes gosh
     embarrassing relaxing rough crazy wild tough hard important special
     got get getting go going gonna make makes making made let lets need want wanna tell say said
@@ -76,7 +77,10 @@ COURTESY: Final = _phrases(
     i(?:'ll| will) (?:\w+ )?keep (?:pushing|going|working|trying|doing)
     i (?:\w+ )?(?:admire|appreciate|respect) (?:you|your|it|that|what you)
      don't (?:worry|give up)
-    i hope (?:you|it|that|this)  hope (?:you|it|that|this|your|to hear)  wish(?:ing)? you
+    i hope (?:you|your|it|that|this)  here's to  missed you
+    (?:i )?(?:just )?wanted to say (?:hi|hey|hello|thanks?)
+    (?:i'm )?(?:so |super |really )?excited (?:for|about) (?:the future|you|your|it|that|this)
+    hope (?:you|it|that|this|your|to hear)  wish(?:ing)? you
     can(?:'|no)t wait to (?:hear|see (?:you|it|what|how|your))
     looking forward to (?:hear|seeing you|it|your)
     how (?:cool|nice|great|sweet|lovely|awesome|have you|are you)  what an?

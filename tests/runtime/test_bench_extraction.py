@@ -74,10 +74,10 @@ def test_ten_turns_are_ten_whether_one_or_more_stand_behind_a_memory() -> None:
 def test_a_missed_target_is_named() -> None:
     good = bench.Figures(100, 100, 1.0, {"all": [0.6, 0.8, 0.9]}, 0.8, 500, 10)
     bad = bench.Figures(90, 100, 0.0, {"all": [0.6, 0.4, 0.9]}, 0.4, 500, 10)
-    said = bench.missed({f"{bench.TURNS}, not seen": good, f"{bench.FACTS}, not seen": bad})
+    said = bench.missed({f"{bench.TURNS}, not tuned on": good, f"{bench.FACTS}, not tuned on": bad})
     assert said == [
-        "not seen: R@10 of facts is 0.500 of that of every turn",
-        "not seen: 90 memories of 100 turns",
+        "not tuned on: R@10 of facts is 0.500 of that of every turn",
+        "not tuned on: 90 memories of 100 turns",
     ]
 
 

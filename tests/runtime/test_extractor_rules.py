@@ -74,6 +74,7 @@ def test_filler_is_not_kept() -> None:
         "https://localhost/a/b?c=d", "hm, ok, so... yeah", "Let me know!", "It's been a while!",
         "fix the typo in line 3", "Write me a poem about the sea.", "Could you check the log?",
         "Congrats on following your dreams.", "I'll keep working on it.",
+        "Missed you.", "Just wanted to say hi!", "Excited for the future!", "I hope you heal soon.",
     )  # fmt: skip
     assert texts(chat(*(f"Ann: {each}" for each in said))) == []
 
@@ -102,6 +103,7 @@ def test_an_answer_is_kept_together_with_its_question() -> None:
             "Bo: Do you have pets?", "Ann: Two cats and a dog!",
             "Bo: Are you married?", "Ann: Yes.",
             "Bo: What's up?", "Ann: Yeah, cool.",
+            "Bo: Thoughts?", "Ann: That bowl is awesome!",
         )
     )  # fmt: skip
     assert [(fact.text, fact.first, fact.last) for fact in found] == [
@@ -139,7 +141,7 @@ def test_what_is_said_twice_is_kept_once() -> None:
 
 
 def test_what_an_image_shows_is_kept_with_what_is_said_of_it() -> None:
-    said = "I painted this last year!\n![a lake at sunrise with two boats](x.png)"
+    said = "I painted this last year!\n![A photo of a lake at sunrise with two boats](x.png)"
     fact = told(said)
     assert fact.text == (
         "Ann, 10 May 2023: I painted this last year (2022)! "
