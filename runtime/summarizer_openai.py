@@ -2,7 +2,8 @@
 
 The key is NEVERFORGET_SUMMARIZER_KEY; see ``openai_endpoint.py`` for it and for faults. The text is
 handed over as data that is not to be obeyed. A text longer than a request carries is summarised in
-parts, and then the summaries are.
+parts, and then the summaries are; all of them together have one deadline, which lies below that of
+the chunker that waits: what it left behind unfinished would cost the next texts their summaries.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ import msgspec
 
 from neverforget.runtime.openai_endpoint import OpenAIEndpoint, Refused, carried
 from neverforget.runtime.openai_names import SUMMARIZER_KEY, parse_openai
-from neverforget.storage.clock import Clock
+from neverforget.storage.clock import Clock, SystemClock
 
 PART_CHARACTERS: Final = 48_000  # about 12,000 tokens: models in use read more
-REQUEST_S, DEADLINE_S = 60.0, 180.0
+REQUEST_S = 30.0
+DEADLINE_S: Final = 50.0  # of a summary
 ANSWER_TOKENS: Final = 400
 INSTRUCTION: Final = (
     "Summarize the document that the user sends, in at most five plain sentences, in its own "
@@ -60,12 +62,13 @@ class OpenAISummarizer:
         self._name = parse_openai(name, "a summarizer", SUMMARIZER_KEY)
         self.summarizer_id = str(self._name)
         self._deadline_s, self._part_characters = deadline_s, part_characters
+        self._clock = clock or SystemClock()
         self._endpoint = OpenAIEndpoint(
             self._name,
             f"the summarizer {self.summarizer_id}",
             SUMMARIZER_KEY,
             request_s=request_s,
-            clock=clock,
+            clock=self._clock,
             sleep=sleep,
             chance=chance,
         )
@@ -77,21 +80,24 @@ class OpenAISummarizer:
         return OpenAISummarizer, (self.summarizer_id,)
 
     def summarize(self, text: str, /) -> str:
-        """Raises Unavailable, and Refused for what the endpoint does not summarise."""
+        """Raises Unavailable, also after ``deadline_s``, and Refused for what the endpoint does not
+        summarise.
+        """
+        deadline = self._clock.monotonic() + self._deadline_s
         while len(text) > self._part_characters:
             size = self._part_characters
             parts = [text[at : at + size] for at in range(0, len(text), size)]
-            shorter = "\n\n".join(self._asked(part) for part in parts)
+            shorter = "\n\n".join(self._asked(part, deadline) for part in parts)
             if len(shorter) >= len(text):
                 raise Refused("the summaries are longer than the text")
             text = shorter
-        return self._asked(text)
+        return self._asked(text, deadline)
 
     def close(self) -> None:
         """Close the connections; the next call opens new ones."""
         self._endpoint.close()
 
-    def _asked(self, text: str) -> str:
+    def _asked(self, text: str, deadline: float) -> str:
         content = {
             "model": self._name.model,
             "messages": [
@@ -101,7 +107,8 @@ class OpenAISummarizer:
             "temperature": 0,
             "max_tokens": ANSWER_TOKENS,
         }
-        body = self._endpoint.post("chat/completions", content, self._deadline_s)
+        left_s = deadline - self._clock.monotonic()
+        body = self._endpoint.post("chat/completions", content, left_s)
         try:
             answer = msgspec.json.decode(body, type=_Answer)
         except (msgspec.DecodeError, UnicodeDecodeError):  # names a place, never the content

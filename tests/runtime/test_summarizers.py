@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from neverforget.actors.chunker import SUMMARY_S
 from neverforget.actors.summarizer_contract import Summarizer
 from neverforget.runtime import summarizers
 from neverforget.runtime.openai_endpoint import OPENAI_KEY, Refused
@@ -20,8 +21,9 @@ from neverforget.runtime.summarizer_extractive import (
     ExtractiveSummarizer,
     sentences,
 )
-from neverforget.runtime.summarizer_openai import INSTRUCTION, OpenAISummarizer
+from neverforget.runtime.summarizer_openai import DEADLINE_S, INSTRUCTION, OpenAISummarizer
 from neverforget.storage.errors import InvalidArgument, NotFound, Unavailable
+from tests.actors.regions import ManualClock
 from tests.fakes import embedding_server as served
 from tests.fakes.embedding_server import EmbeddingServer, serving
 
@@ -144,6 +146,25 @@ def test_summaries_that_do_not_get_shorter_are_no_endless_loop(
     server.usual = served.says(lambda text: text)
     with pytest.raises(Refused, match="longer than the text"):
         summarizer(part_characters=100).summarize("y" * 950)
+
+
+def test_all_parts_of_a_text_have_one_deadline_below_that_of_the_chunker(
+    server: EmbeddingServer, summarizer: Make
+) -> None:
+    """Each part had three minutes, and the chunker waited for one: the call that it had left behind
+    took the summaries of the texts after it along.
+    """
+    clock = ManualClock()
+
+    def slowly(text: str) -> str:
+        clock.now += 20
+        return text[:7]
+
+    server.usual = served.says(slowly)
+    with pytest.raises(Unavailable, match="too slow"):
+        summarizer(part_characters=100, clock=clock).summarize("y" * 950)
+    assert len(server.requests) == 3
+    assert DEADLINE_S < SUMMARY_S
 
 
 FAULTS = {
