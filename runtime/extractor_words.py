@@ -204,7 +204,7 @@ CUES: Final[tuple[tuple[str, float, re.Pattern[str]], ...]] = (
         _phrases(
             r"""
             prefer\w*  favou?rites?  can't stand  (?:a |big |huge )fan of  allergic  fond of
-            (?:i|we|he|she|they)(?: \w+)? (?:loves?|likes?|enjoys?|adores?|hates?|dislikes?)
+            (?:i|we|he|she|they)(?: (?!feel|felt|look|sound|seem)\w+)? (?:loves?|likes?|enjoys?|adores?|hates?|dislikes?)
             passionate about  keen on  obsessed with  (?:don't|doesn't) (?:like|eat|drink)
             (?:please )?(?:always|never) (?:use|write|do|call|ask|send|put|keep|answer|reply)
             vegetarian  vegan  (?:i'm|really|been) (?:really |so )?into

@@ -48,6 +48,8 @@ def told(sentence: str) -> Fact:
     [
         ("I adopted a dog from the shelter.", "event"),
         ("I'm allergic to peanuts", "preference"),
+        ("I feel like the old harbour is sinking.", "fact"),
+        ("My brother and I really like sailing boats.", "preference"),
         ("I prefer tabs over spaces, please always use type hints.", "preference"),
         ("We decided to use Postgres instead of MySQL.", "decision"),
         ("I'm going to study marine biology in Bergen.", "plan"),
