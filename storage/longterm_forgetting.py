@@ -23,6 +23,7 @@ from neverforget.storage.format import Kind
 from neverforget.storage.longterm_auditing import LongTermAuditor
 from neverforget.storage.longterm_content import plain_filter
 from neverforget.storage.longterm_fields import (
+    CHUNK,
     ID_BYTES,
     NO_ID,
     M,
@@ -158,7 +159,7 @@ class Forgetter:
             child = table.find(wanted)
             if child is not None:
                 name = table.types.values[table.get(child, "type")]
-                (chunks if name.endswith("-chunk") else summaries).append(id_text(wanted))
+                (chunks if name.endswith(CHUNK) else summaries).append(id_text(wanted))
         return {
             "position": table.get(row, "position"),
             "version": table.get(row, "version"),

@@ -11,6 +11,7 @@ from neverforget.storage.errors import Corrupt, NotFound
 from neverforget.storage.log_heads import heads_of
 from neverforget.storage.longterm_bodies import view_of
 from neverforget.storage.longterm_fields import (
+    CHUNK,
     Id,
     M,
     MemoryField,
@@ -295,7 +296,7 @@ class LongTermReads(RelationReads):
         children = table.children(self.row(memory_id))
         living = children[table.column("status")[children] < Status.FORGOTTEN].tolist()
         names = table.types.values
-        return [row for row in living if names[table.get(row, "type")].endswith("-chunk")]
+        return [row for row in living if names[table.get(row, "type")].endswith(CHUNK)]
 
     def original(self, chunk_id: str) -> MemoryView:
         """Of a chunk or summary; any other memory is its own."""

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from neverforget.storage.longterm_fields import CHUNK
 from neverforget.storage.longterm_filters import column_mask
 from neverforget.storage.longterm_results import MemoryFilter, Namespace, Status
 from neverforget.storage.memory_table import NO_ROW, Array, Interned, MemoryTable
@@ -129,7 +130,7 @@ class RowsView:
         found = rows[first:stop]
         names, types = self.types.values, self.column("type")
         living = found[self.living[found]].tolist()
-        return [each for each in living if names[int(types[each])].endswith("-chunk")]
+        return [each for each in living if names[int(types[each])].endswith(CHUNK)]
 
     def passing(self, wanted: MemoryFilter) -> Array:
         """One truth value a row: what a search with this filter may find. Chunks and summaries are

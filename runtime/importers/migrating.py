@@ -135,10 +135,10 @@ class _Migration:
                         progress(read, total)
 
     def _keep(self, record: Record) -> None:
-        self._read += 1
         if record.id in self._records:
             self._problem(Problem(self._path, record.line, f"memory {record.id} is there twice"))
             return
+        self._read += 1
         self._records[record.id] = record
         if record.parent == record.id:
             record.parent = None

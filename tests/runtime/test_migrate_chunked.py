@@ -199,7 +199,9 @@ def test_what_is_no_record_is_reported_with_its_line(migrated: Any) -> None:
     report = migrated([5, {"id": "x"}, {"text": "no id"}, {"id": "y", "text": "fine"}])
     assert report.problem_count == 3 and report.plain == 1
     twice = [{"id": "a", "text": "one"}, {"id": "a", "text": "two"}]
-    assert "twice" in migrated(twice).problems[0].message
+    report = migrated(twice)
+    assert "twice" in report.problems[0].message
+    assert report.records == report.plain == 1, "what is not taken is no record"
 
 
 @given(st.text(max_size=300), st.integers(1, 40), st.integers(0, 20), st.randoms())
