@@ -18,7 +18,7 @@ from bench.measure import Row, Table
 
 SCRIPTS = (
     *("append", "clients", "read", "open", "memory", "recovery", "recall", "chunking"),
-    *("locomo", "planted"),
+    *("locomo", "extraction", "planted"),
 )
 HEAD = """# Benchmarks
 

@@ -156,6 +156,7 @@ DANGLING: Final = _phrases(
 
 # ---- what kind of thing is told; the first that fits counts, with so much worth ------------------
 
+_LIKES = "loves?|likes?|enjoys?|adores?|hates?|dislikes?"
 _SELF = r"(?:i|we)(?:'ve| have)?"
 _LATELY = r"(?:just|also|finally|recently|already)"
 _WHO = rf"(?:i|we|he|she|they|who|and|my \w+|our \w+|\w+day|{_LATELY})"
@@ -202,9 +203,9 @@ CUES: Final[tuple[tuple[str, float, re.Pattern[str]], ...]] = (
         "preference",
         1.5,
         _phrases(
-            r"""
+            rf"""
             prefer\w*  favou?rites?  can't stand  (?:a |big |huge )fan of  allergic  fond of
-            (?:i|we|he|she|they)(?: (?!feel|felt|look|sound|seem)\w+)? (?:loves?|likes?|enjoys?|adores?|hates?|dislikes?)
+            (?:i|we|he|she|they)(?: (?!feel|felt|look|sound|seem)\w+)? (?:{_LIKES})
             passionate about  keen on  obsessed with  (?:don't|doesn't) (?:like|eat|drink)
             (?:please )?(?:always|never) (?:use|write|do|call|ask|send|put|keep|answer|reply)
             vegetarian  vegan  (?:i'm|really|been) (?:really |so )?into
