@@ -147,10 +147,10 @@ def chunked(opened: nf.Store, documents: list[str], idle: nf.Store | None = None
 # ---- throughput ----------------------------------------------------------------------------------
 
 
-def throughput(folder: Path, documents: list[str]) -> list[Row]:
+def throughput(folder: Path, documents: list[str], pools: tuple[int, ...]) -> list[Row]:
     rows = []
     for summarizer in ("none", "extractive"):
-        for most in POOLS:
+        for most in pools:
             path = folder / f"{summarizer}-{most}"
             settings = {"embedder": "none", "chunker_processes": most, "summarizer": summarizer}
             with store(path, **settings) as opened:
@@ -231,13 +231,15 @@ def run(options: Options) -> Table:
     count = 40 if options.quick else DOCUMENTS
     documents = [document(number) for number in range(count)]
     with scratch(options, "chunking") as folder:
-        rows = throughput(folder, documents[: max(20, count // 2)])
+        pools = POOLS[:2] if options.quick else POOLS
+        rows = throughput(folder, documents[: count // 2], pools)
         rows += latency(folder, documents, options, "none")
         rows += latency(folder, documents[: count // 5], options, "minilm")
     notes = [
         f"{count:,} documents of {CHARACTERS:,} characters with headings, "
         f"{GIVEN_AT_ONCE} in one call, one after the other",
-        "throughput: nobody asks for anything meanwhile; latency: a memory of 300 characters every "
+        "throughput: half of them, nobody asks for anything meanwhile; latency: a memory of 300 "
+        "characters every "
         f"{2000 * PACE_S:.0f} ms, durable, and the owner's loop leaves most of its time to that",
         "idle store: another one that is hosted beside it, asked by turns; itself: the store that "
         "chunks, while it did not",
