@@ -25,10 +25,11 @@ from neverforget.actors.splitter_graphemes import is_boundary, last_boundary
 from neverforget.actors.splitter_kinds import kind_of
 from neverforget.actors.splitter_outline import (
     SENTENCE,
+    TITLE_CHARACTERS_MAX,
     Heading,
     Outline,
 )
-from neverforget.actors.splitter_prose import TITLE_CHARACTERS_MAX, ProseReader
+from neverforget.actors.splitter_prose import ProseReader
 
 SPLITTER_VERSION: Final = "1"
 CONTEXT_CHARACTERS_MAX: Final = 200

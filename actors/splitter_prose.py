@@ -8,7 +8,7 @@ and lines are places.
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from neverforget.actors.splitter_kinds import speaker
 from neverforget.actors.splitter_outline import (
@@ -22,11 +22,10 @@ from neverforget.actors.splitter_outline import (
     ROW,
     SENTENCE,
     SOFT,
+    TITLE_CHARACTERS_MAX,
     Heading,
     Outline,
 )
-
-TITLE_CHARACTERS_MAX: Final = 100
 
 _HEADING = re.compile(r"(#{1,6})(?:[ \t]|$)")
 _FENCE = re.compile(r"(`{3,}|~{3,})")

@@ -81,13 +81,6 @@ class RowIndex:
         found = distinct(np.concatenate([places << 32 | rows for places, rows in parts]))
         return found >> 32, found & 0xFFFFFFFF
 
-    def find_all(self, numbers: Array) -> Array:
-        """Every row of any of ``numbers``, in no order."""
-        self._merge()
-        wanted = np.unique(np.asarray(numbers, np.uint64))
-        parts = [_rows_of(columns, wanted) for columns in self._columns]
-        return np.concatenate(parts)
-
     def _merge(self) -> None:
         if not self._count:
             return
@@ -124,10 +117,6 @@ def _columns_of(recent: dict[int, int | list[int]]) -> Columns:
             numbers.append(number)
             rows.append(row)
     return _merged(_NOTHING, (np.array(numbers, np.uint64), np.array(rows, np.uint32)))
-
-
-def _rows_of(columns: Columns, wanted: Array) -> Array:
-    return _places_of(columns, wanted)[1]
 
 
 def _places_of(columns: Columns, wanted: Array) -> tuple[Array, Array]:

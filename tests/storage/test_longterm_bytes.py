@@ -75,7 +75,7 @@ def test_a_row_index_answers_as_a_dict_of_lists() -> None:
     assert {n: index.find(n) for n in model} == model
     assert index.find(10**9) == []
     wanted = [3, 2**63, 77]
-    assert sorted(index.find_all(np.array(wanted, np.uint64)).tolist()) == sorted(
+    assert sorted(index.find_each(np.array(wanted, np.uint64))[1].tolist()) == sorted(
         row for n in wanted for row in model.get(n, [])
     )
     assert len(index) == 403
