@@ -11,10 +11,8 @@ from neverforget.storage.embedder_file import FIRST_FOLDER, EmbedderFile, write_
 from neverforget.storage.filesystem import FileSystem
 from neverforget.storage.identity import read_identity
 from neverforget.storage.longterm import LongTermRegion
-from neverforget.storage.manifest import Examined, examine
+from neverforget.storage.manifest import examine_in_use
 from neverforget.storage.results import Finding
-
-_LOOKS_MAX = 5
 
 
 class CheckedLongTerm:
@@ -76,19 +74,9 @@ class _Verification:
         from the log and from what is in memory.
         """
         log_id = read_identity(self._fs, self._region.state.directory).log_id
-        found = self._examined(indexing, log_id)
+        found = examine_in_use(self._fs, lambda: indexing.directory, log_id, self._go_on)
         lasting = found.findings
-        for _ in range(_LOOKS_MAX - 1):
-            if not lasting:
-                break
-            # Damage stays. A file that was replaced under the look at it is another one by now.
-            found = self._examined(indexing, log_id)
-            lasting = tuple(one for one in lasting if one in found.findings)
         if lasting:
             indexing.heal(lasting)
         self.bytes += sum(part.seal.size for part in found.usable if part.seal is not None)
         return lasting
-
-    def _examined(self, indexing: Indexing, log_id: int) -> Examined:
-        self._go_on()
-        return examine(self._fs, indexing.directory, log_id, depth="sha")

@@ -26,6 +26,7 @@ from neverforget.actors.open_indexes import OpenIndexes
 from neverforget.actors.query_preparation import prepare_text
 from neverforget.actors.reindexing import Reindexing
 from neverforget.actors.store_embedder import StoreEmbedder
+from neverforget.actors.suspected_damage import SuspectedDamage
 from neverforget.storage.clock import Clock
 from neverforget.storage.embedder_file import EmbedderFile, collect_folders
 from neverforget.storage.errors import EmbedderMismatch, NeverforgetError, Unavailable
@@ -82,6 +83,7 @@ class Indexing:
         self._error: NeverforgetError | None = None
         self._damage: list[Finding] = []  # that somebody has found since
         self._is_damaged = False
+        self._suspected = SuspectedDamage(fs, clock, region, lambda: self.directory)
         self._pause_s = PAUSE_S_MIN
         self._not_before = 0.0
         self._folders = IndexFolders(
@@ -166,6 +168,11 @@ class Indexing:
         self._is_damaged = True
         self._woken.set()
 
+    def suspect(self) -> None:
+        """A search has failed as damaged files make it fail. Any thread."""
+        self._suspected.suspect()
+        self._woken.set()
+
     @property
     def directory(self) -> Path:
         return self._folders.directory / self.embedder.held.folder
@@ -200,6 +207,8 @@ class Indexing:
             self._open()
         current = self._current
         assert current is not None
+        if damage := self._suspected.found():
+            self.heal(damage)
         if self._is_damaged:
             self._is_damaged = False
             current.storing.store_anew()

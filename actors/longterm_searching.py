@@ -207,6 +207,7 @@ class Recalls:
             reply = failure(asked.request.id, error)
         except BaseException as error:  # a panic of the text index is no Exception
             log.exception("a recall has failed")
+            indexing.suspect()
             reply = failure(asked.request.id, internal_error(error))
         finally:
             with self._idle:

@@ -17,7 +17,7 @@ STATE): the manifest knows its directory and incarnation, and that it never goes
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -34,6 +34,7 @@ from neverforget.storage.versioned_file import read_versioned
 
 MANIFEST_FILE: Final = "MANIFEST"
 MANIFEST_VERSION: Final = 1
+_LOOKS_MAX: Final = 5  # at what may be replaced meanwhile
 
 Role = Literal["rows", "vectors", "text", "table"]
 
@@ -162,6 +163,27 @@ def examine(fs: FileSystem, directory: Path, log_id: int, *, depth: Depth = "siz
             damaged.append(Damage(part, _finding(error, directory / part.name, size)))
     findings = tuple(damage.finding for damage in damaged)
     return Examined(manifest, tuple(usable), tuple(damaged), findings)
+
+
+def examine_in_use(
+    fs: FileSystem,
+    directory: Callable[[], Path],
+    log_id: int,
+    go_on: Callable[[], None] = lambda: None,
+) -> Examined:
+    """Every byte, while others may store: ``findings`` are of damage that lasts. A file that was
+    replaced under the look at it is another one by now, as ``directory`` may be.
+    """
+    go_on()
+    found = examine(fs, directory(), log_id, depth="sha")
+    lasting = found.findings
+    for _ in range(_LOOKS_MAX - 1):
+        if not lasting:
+            break
+        go_on()
+        found = examine(fs, directory(), log_id, depth="sha")
+        lasting = tuple(one for one in lasting if one in found.findings)
+    return Examined(found.manifest, found.usable, found.damaged, lasting)
 
 
 def check_part(fs: FileSystem, directory: Path, part: Part, depth: Depth) -> None:

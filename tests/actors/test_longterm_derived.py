@@ -12,7 +12,7 @@ import pytest
 
 from neverforget.actors import longterm_messages as m
 from neverforget.actors.generation_storing import IDLE_S
-from neverforget.actors.messages import Verify, VerifyReply
+from neverforget.actors.messages import Failure, Verify, VerifyReply
 from neverforget.storage import longterm_folding
 from neverforget.storage.filesystem import LocalFileSystem
 from neverforget.storage.identity import read_identity
@@ -189,6 +189,25 @@ def test_a_file_that_is_gone_is_in_the_next_generation_again(owning: Owning, rol
     again = owning()
     assert again.index().findings == []
     assert (again.index().waiting, again.index().vectors) == (0, 3)
+
+
+def test_a_search_that_fails_over_a_damaged_file_has_it_made_anew(owning: Owning) -> None:
+    """Each recall failed until somebody verified, or the store was opened again."""
+    first = owning()
+    first.remember("green tea", "black tea")
+    before = publish(first)
+    first.owner.close()
+    owned = owning()
+    assert len(owned.found("tea", strategy="text")) == 2
+    (postings,) = derived(owned).glob("text-*/*.idx")
+    with postings.open("r+b") as file:  # in place: it is mapped
+        file.write(b"\xff" * postings.stat().st_size)
+    failed = owned.ask(owned.recall_request("tea", strategy="text"), Failure)
+    assert "internal error" in failed.message
+    owned.until(lambda: owned.index().generation > before)
+    assert sorted(owned.found("tea", strategy="text")) == ["black tea", "green tea"]
+    assert [f.kind for f in owned.index().findings] == ["bad_derived_file"]
+    assert is_whole_on_disk(owned)
 
 
 class SlowOnTea(Plain):
