@@ -32,7 +32,7 @@ def exiting() -> bool:
 
 class BoundedCalls:
     """``who`` is called, and ``remedy`` said of a call that hangs. ``one_at_a_time``: calls of
-    several threads wait for each other.
+    several threads wait for each other, each at most ``deadline_s`` before its own begins.
     """
 
     def __init__(self, who: str, deadline_s: float, remedy: str, *, one_at_a_time: bool) -> None:
@@ -41,20 +41,21 @@ class BoundedCalls:
         self._hanging: set[threading.Thread] = set()
 
     def __call__(self, function: Callable[[], Any]) -> Any:
-        """What ``function`` returns or raises; Unavailable when it does neither in time."""
-        deadline = time.monotonic() + self._deadline_s
+        """What ``function`` returns or raises; Unavailable when it does neither in time, which is
+        counted from when its turn has come.
+        """
         self._refuse_while_hanging()
         if self._turn is None:
-            return self._run(function, deadline)
+            return self._run(function)
         if not self._turn.acquire(timeout=self._deadline_s):
             raise self._silent()
         try:
             self._refuse_while_hanging()  # the call before this one may just have been given up
-            return self._run(function, deadline)
+            return self._run(function)
         finally:
             self._turn.release()
 
-    def _run(self, function: Callable[[], Any], deadline: float) -> Any:
+    def _run(self, function: Callable[[], Any]) -> Any:
         outcome: list[tuple[bool, Any]] = []
 
         def run() -> None:
@@ -73,7 +74,7 @@ class BoundedCalls:
             _under_way.discard(thread)
             raise
         try:
-            thread.join(max(0.0, deadline - time.monotonic()))
+            thread.join(self._deadline_s)
         finally:  # also when the wait was interrupted
             if thread.is_alive():
                 self._hanging.add(thread)

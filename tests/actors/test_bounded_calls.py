@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -50,3 +51,29 @@ def test_while_a_call_hangs_no_other_is_begun() -> None:
     calls._deadline_s = 60.0
     assert calls(lambda: 1) == 1
     assert not calls._hanging
+
+
+def test_a_call_that_waited_for_its_turn_has_all_its_time(monkeypatch: Any) -> None:
+    """It had what was left of the time that it had waited in, and then counted as hanging."""
+    calls = BoundedCalls("it", 60.0, "wait", one_at_a_time=True)
+    now, waited = [0.0], []
+    join = threading.Thread.join
+
+    class LastMoment:
+        def acquire(self, timeout: float) -> bool:
+            now[0] += timeout
+            return True
+
+        def release(self) -> None:
+            pass
+
+    def joined(thread: threading.Thread, timeout: float) -> None:
+        waited.append(timeout)
+        join(thread, 60.0)
+
+    calls._turn = LastMoment()  # type: ignore[assignment]
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "monotonic", lambda: now[0])
+        patch.setattr(threading.Thread, "join", joined)
+        assert calls(lambda: 1) == 1
+    assert waited == [60.0]
