@@ -174,9 +174,9 @@ class TextIndex:
         so.
         """
         assert commit is self._committing and commit.done is not None, "run it first"
-        self._disk.adopt(commit.done)
         searcher = self._disk.searcher()
-        with self._guard:
+        with self._guard:  # the numbers of the disk with what is in memory no more, or neither
+            self._disk.adopt(commit.done)
             self._removed.drop_frozen()
             self._overlay.drop(commit.layers)
             self._searcher, self._snapshot = searcher, None
@@ -211,9 +211,9 @@ class TextIndex:
         assert not len(self._overlay) and not self._removed, "commit first"
         gone = sorted(removed)
         done = self._disk.write(map(_ready, documents), gone, watermark, _LOAD_HEAP_BYTES)
-        self._disk.adopt(done)
         searcher = self._disk.searcher()
         with self._guard:
+            self._disk.adopt(done)
             self._searcher, self._snapshot = searcher, None
 
     def close(self) -> None:

@@ -6,7 +6,8 @@ boost, its BM25 being linear in the weight. Of the average length it cannot be t
 disk's for both wherever a document on disk may be a hit, and of both elsewhere.
 
 Documents that are gone count for as long as their words are there: on disk until tantivy merges
-their segment with another, in memory not at all. It shifts weights, for all documents alike.
+their segment with another; in memory they do not, but in the average length, until a commit. It
+shifts weights, for all documents alike.
 """
 
 from __future__ import annotations

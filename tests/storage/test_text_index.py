@@ -335,6 +335,28 @@ def test_readers_and_one_writer_at_once(index: TextIndex) -> None:
     assert not wrong
 
 
+def test_a_snapshot_taken_while_a_commit_ends_counts_nothing_twice(
+    index: TextIndex, monkeypatch: Any
+) -> None:
+    """It had the numbers of the new disk, and beside them what had just gone there."""
+    index.add(TextDocument(key, "alpha " + "beta " * key) for key in range(1, 9))
+    before = index.snapshot().search("alpha", 10)
+    commit = index.begin_commit(7)
+    commit.run()
+    searcher, meanwhile = index._disk.searcher, []
+
+    def look() -> Any:
+        index.remove([])  # another snapshot, please
+        meanwhile.append(index.snapshot().search("alpha", 10))
+        return searcher()
+
+    monkeypatch.setattr(index._disk, "searcher", look)
+    index.finish_commit(commit)
+    (found,) = meanwhile
+    assert found.ids.tolist() == before.ids.tolist()
+    assert found.scores.tolist() == before.scores.tolist()
+
+
 def test_a_commit_becomes_due(index: TextIndex, monkeypatch: Any) -> None:
     monkeypatch.setattr(text_index, "COMMIT_DOCUMENTS", 3)
     monkeypatch.setattr(text_index, "COMMIT_WORDS", 50)
