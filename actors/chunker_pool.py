@@ -173,7 +173,7 @@ class ChunkerPool(Generic[T]):
         return min(dues, default=None)
 
     def close(self) -> None:
-        """Does not wait for a member that hangs."""
+        """Waits 2 s for all members together; one that hangs then is left behind."""
         for seat in self._seats:
             seat.end()
         until = time.monotonic() + _END_S

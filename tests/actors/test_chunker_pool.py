@@ -122,6 +122,7 @@ def test_a_member_that_takes_too_long_is_ended_and_its_late_answer_dropped(bench
     go = threading.Event()
     bench.spawn = lambda: Scripted(lambda documents: (go.wait(), None)[1])
     bench.ready()
+    (seat,) = bench.pool._seats
     bench.pool.give("batch", TEXTS, 120)
     assert bench.pool.deadline() == bench.clock.now + 120
     bench.clock.now += 120
@@ -129,6 +130,8 @@ def test_a_member_that_takes_too_long_is_ended_and_its_late_answer_dropped(bench
     assert isinstance(done.outcome, Unavailable) and "longer than 120 s" in done.outcome.message
     assert len(bench.pool) == 0 and bench.members[0].ended.is_set()
     go.set()
+    seat.thread.join(PATIENCE_S)
+    assert not seat.thread.is_alive()
     assert bench.pool.tend(0) == []
 
 
