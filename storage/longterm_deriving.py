@@ -2,7 +2,8 @@
 
 A chunking carries the version of its original and is refused where that is no longer current and
 active. Ids are drawn from (original, version, span, splitter version): the same chunking again
-changes nothing. The batch ends with a CHUNKED record, which goes on record.
+changes nothing. The batch ends with a CHUNKED record, which goes on record. What is large in the
+original's metadata is not repeated in every chunk: searches judge a chunk by its original.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from typing import Final
 
 from msgspec import to_builtins
 
 from neverforget.storage.audit_places import SALT_BYTES, places_of
+from neverforget.storage.content import encode_body
 from neverforget.storage.control import Body, ControlField, F
 from neverforget.storage.errors import Conflict, InvalidArgument
 from neverforget.storage.format import Kind
@@ -41,6 +44,7 @@ from neverforget.storage.memory_table import Array
 from neverforget.storage.type_names import a_type
 
 _SUFFIX = {"chunk": CHUNK, "summary": SUMMARY}
+METADATA_BYTES_MAX: Final = 4_096  # encoded; more than that no chunk or summary carries
 _NOT_CARRIED = (MemoryField.KEY, MemoryField.CONTEXT)
 
 
@@ -200,6 +204,10 @@ class Deriver:
             carried[M[MemoryField.TAGS]] = list(tags)
         else:
             carried.pop(M[MemoryField.TAGS], None)
+        metadata = carried.get(M[MemoryField.METADATA])
+        if metadata and len(encode_body(metadata)) > METADATA_BYTES_MAX:
+            # A long text has thousands of chunks. A search asks the original's anyway.
+            del carried[M[MemoryField.METADATA]]
         carried[M[MemoryField.CREATED_AT]] = table.get(row, "created_at")
         return carried
 

@@ -12,6 +12,7 @@ import pytest
 
 from neverforget.storage.errors import Conflict, InvalidArgument, NotFound, OutOfSpace
 from neverforget.storage.format import HEADER_BYTES, Kind
+from neverforget.storage.longterm_deriving import METADATA_BYTES_MAX
 from neverforget.storage.longterm_fields import id_in, id_text
 from neverforget.storage.longterm_results import MemoryView, NewDerived
 from neverforget.storage.longterm_unchunked import Unchunked
@@ -193,6 +194,18 @@ def test_chunks_are_of_the_time_and_tags_of_their_original(b: LongTermBench) -> 
         assert chunk.created_at == told.created_at
         assert (chunk.occurred_at, chunk.valid_from, chunk.valid_to) == (5, 1, 9)
         assert (chunk.speaker, chunk.tags, chunk.key) == ("Bo", (), None)
+
+
+def test_large_metadata_is_not_repeated_in_every_chunk(b: LongTermBench) -> None:
+    """A text of 5 MB with 64 KB of metadata had chunks that no batch takes."""
+    small = {"a": "x" * (METADATA_BYTES_MAX - 6)}
+    assert len(cbor2.dumps(small)) == METADATA_BYTES_MAX
+    large = {"a": "x" * (METADATA_BYTES_MAX - 5)}
+    for metadata, carried in ((small, small), (large, {})):
+        told = b.remember(TEXT, metadata=metadata)
+        made = b.derive(told, 4, summary="s").memories
+        assert [each.metadata for each in made] == [carried] * 3
+        assert b.region.get(told.id).metadata == metadata
 
 
 # ---- the record of them --------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from neverforget.storage import longterm_gate, longterm_index, longterm_rows
+from neverforget.storage.longterm_deriving import METADATA_BYTES_MAX
 from neverforget.storage.longterm_results import MemoryFilter
 from neverforget.storage.longterm_row_generations import GenerationBodies
 from neverforget.storage.longterm_rows import SearchRows
@@ -82,10 +83,13 @@ def test_a_rare_where_is_found_whole_and_asks_each_record_once(tmp_path: Path, l
 
 
 @pytest.mark.usefixtures("small_blocks")
-def test_a_where_judges_chunks_by_their_original(tmp_path: Path) -> None:
+@pytest.mark.parametrize("more", [{}, {"large": "x" * METADATA_BYTES_MAX}])
+def test_a_where_judges_chunks_by_their_original(tmp_path: Path, more: dict[str, Any]) -> None:
+    """Whether they carry its metadata, or it is too large for that."""
     with indexed(tmp_path) as bench:
         many(bench, 30)
-        memory = bench.remember("a green barn and far away a blue lake", metadata={"kept": True})
+        text = "a green barn and far away a blue lake"
+        memory = bench.remember(text, metadata={"kept": True} | more)
         bench.derive(memory, 13)
         bench.follow()
         assert bench.words("lake", where={"metadata.kept": True}) == [memory.text]
