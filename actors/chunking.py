@@ -126,11 +126,15 @@ class Chunking:
         )
 
     def close(self) -> bool:
-        """What is under way is given up, and cut again when the store is opened."""
+        """What is under way is given up, and cut again when the store is opened. False, and logged:
+        the thread still hangs.
+        """
         self._ending.set()
         self._woken.set()
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join(_END_S)
+            if self._thread.is_alive():
+                log.error("the thread %s hangs, and may still read what closes", self._thread.name)
         return not self._thread.is_alive()
 
     # ---- the thread ------------------------------------------------------------------------------
@@ -268,7 +272,9 @@ class Chunking:
             self._pause_s = PAUSE_S_MIN
             return
         error = from_wire(reply.code, reply.message, reply.fields)
-        if isinstance(error, Conflict | NotFound | InvalidArgument | Corrupt):
+        if isinstance(error, InvalidArgument):  # the same chunking again would be refused again
+            self._give_up(trial, error.message)
+        elif isinstance(error, Conflict | NotFound | Corrupt):
             # The text has changed meanwhile, and is not current any more; or nobody can help it.
             self._went_wrong(trial, error.message)
         else:
@@ -277,8 +283,11 @@ class Chunking:
 
     def _went_wrong(self, trial: Trial, reason: str) -> None:
         if not self._tries.again(trial):
-            self._error = f"memory {trial.one.id}: {reason}"
-            self._unchunked.failed(trial.one, reason)
+            self._give_up(trial, reason)
+
+    def _give_up(self, trial: Trial, reason: str) -> None:
+        self._error = f"memory {trial.one.id}: {reason}"
+        self._unchunked.failed(trial.one, reason)
 
 
 def parts_of(one: LongText, chunked: Chunked) -> list[NewDerived]:

@@ -171,7 +171,9 @@ class LongTerm(RegionOwner[LongTermRegion]):
         self._chunking.follow(region)
 
     def _leave(self, region: LongTermRegion) -> None:
-        """Nothing reads ``region`` any more when this returns. On whatever thread closes it."""
+        """Nothing reads ``region`` any more when this returns, unless a thread hangs: an error is
+        logged that names it. On whatever thread closes it.
+        """
         indexing = self._indexing
         if indexing is not None and indexing.region is region:
             self._recalls.leave()

@@ -28,7 +28,8 @@ BUSY_S: Final = 1.0  # after somebody has asked the loop for something
 class LongTermChunking:
     """Of one owner, whatever region it has. ``spawn`` makes a chunker; None: nothing is chunked.
     ``wake`` makes the loop look at ``deadline``; ``news`` is called, on any thread, when there is
-    something to see. All else is for the loop's thread, but ``leave``.
+    something to see. All else is for the loop's thread, but ``leave``, and ``_submit``, which the
+    chunking thread calls.
     """
 
     def __init__(
@@ -59,7 +60,9 @@ class LongTermChunking:
             self._current.start()
 
     def leave(self, region: LongTermRegion) -> None:
-        """Nothing reads ``region`` any more when this returns. On whatever thread closes it."""
+        """Nothing reads ``region`` any more when this returns, unless the thread hangs: that is
+        logged. On whatever thread closes it.
+        """
         if self._current is not None and self._current.region is region:
             self._current.close()
 

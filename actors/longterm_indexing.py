@@ -8,6 +8,7 @@ it. What it cannot do now, it tries again after a pause, and says why.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -36,6 +37,7 @@ from neverforget.storage.longterm_index import LongTermIndex, Waiting
 from neverforget.storage.results import Finding
 
 _LOOK_S: Final = 0.05
+log = logging.getLogger(__name__)
 _END_S: Final = 15.0
 
 
@@ -183,6 +185,8 @@ class Indexing:
         self._woken.set()
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join(_END_S)
+            if self._thread.is_alive():
+                log.error("the thread %s hangs, and may still read what closes", self._thread.name)
         return not self._thread.is_alive()
 
     # ---- the thread ------------------------------------------------------------------------------

@@ -96,12 +96,13 @@ class Recalls:
         self._indexing = indexing
 
     def leave(self) -> None:
-        """No search touches what was followed when this returns; what is asked waits for the next.
-        Any thread.
+        """No search touches what was followed when this returns, unless one hangs: that is logged.
+        What is asked waits for the next. Any thread.
         """
         self._indexing = None
         with self._idle:
-            self._idle.wait_for(lambda: self._running == 0, _END_S)
+            if not self._idle.wait_for(lambda: self._running == 0, _END_S):
+                log.error("a neverforget-search thread hangs, and may still read what closes")
 
     def ask(self, pending: Pending, request: Recall) -> None:
         if len(self) >= WAITING_MAX:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
+from neverforget.actors import chunking
 from neverforget.actors import longterm_messages as m
 from neverforget.actors.chunker_pool import IDLE_S
 from neverforget.actors.chunker_spec import ChunkerSpec, Document
@@ -289,6 +290,46 @@ def test_after_a_failed_write_the_reopened_log_is_chunked(owning: Owning) -> Non
     (memory,) = owned.remember(long_text("kept"))
     owned.settle()
     assert "".join(chunks(owned, memory)) == long_text("kept")
+
+
+def test_chunks_that_the_log_never_takes_are_tried_once(owning: Owning) -> None:
+    """They were cut five times, in 15 s, and refused each time."""
+    cut = threading.Semaphore(0)
+    owned = owning(
+        chunkers=lambda: Scripted(lambda documents: cut.release()), batch_bytes_max=22_000
+    )
+    (memory,) = owned.remember(long_text("tea", 20_000))
+    owned.until(lambda: status(owned).failed == 1)
+    assert "above the limit" in str(status(owned).error)
+    owned.pass_time(60)
+    owned.settle()
+    assert cut.acquire(blocking=False) and not cut.acquire(blocking=False)
+    assert chunks(owned, memory) == [] and owned.found("tea audit") == owned.get(memory)
+
+
+def test_a_thread_that_hangs_while_a_region_closes_is_named(
+    owning: Owning, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    owned = owning(chunkers=Scripted)
+    owned.settle()
+    current = owned.owner.chunking._current
+    assert current is not None
+    begun, go = threading.Event(), threading.Event()
+
+    def hang() -> None:
+        begun.set()
+        go.wait()
+
+    monkeypatch.setattr(chunking, "_END_S", 0.01)
+    monkeypatch.setattr(current, "_step", hang)
+    current.look()
+    assert begun.wait(PATIENCE_S)
+    try:
+        owned.owner.close()
+    finally:
+        go.set()
+        current._thread.join(PATIENCE_S)
+    assert "thread neverforget-chunking-lt0 hangs" in caplog.text
 
 
 def test_a_summary_is_stored_with_the_chunks(owning: Owning) -> None:
