@@ -14,11 +14,12 @@ from typing import Any, Final
 from neverforget.actors.bounded_calls import BoundedCalls
 from neverforget.actors.chunker_spec import Chunked, ChunkerSpec, Cut, Document
 from neverforget.actors.splitter import split
-from neverforget.actors.summarizer_contract import Summarizer
+from neverforget.actors.summarizer_contract import NotSummarized, Summarizer
 from neverforget.storage.errors import NeverforgetError, Unavailable
 
 log = logging.getLogger(__name__)
 SUMMARY_S: Final = 60.0  # for one call
+REASON_CHARACTERS_MAX: Final = 300
 _LATER = "the text was cut into chunks without a summary"
 
 
@@ -56,6 +57,9 @@ class Chunker:
             return Chunked(pieces, summary=self._summary(one.text))
         except NeverforgetError as error:
             return Chunked(pieces, summary_error=error.message)
+        except NotSummarized as error:
+            why = str(error)[:REASON_CHARACTERS_MAX]
+            return Chunked(pieces, summary_error=f"the summarizer {self._spec.summarizer}: {why}")
         except Exception as error:
             log.exception("a text of %d characters cannot be summarised", len(one.text))
             said = f"the summarizer {self._spec.summarizer} failed: {type(error).__name__}"

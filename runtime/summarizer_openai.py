@@ -2,24 +2,28 @@
 
 The key is NEVERFORGET_SUMMARIZER_KEY; see ``openai_endpoint.py`` for it and for faults. The text is
 handed over as data that is not to be obeyed. A text longer than a request carries is summarised in
-parts, and then the summaries are; all of them together have one deadline, which lies below that of
-the chunker that waits: what it left behind unfinished would cost the next texts their summaries.
+parts, and then the summaries are; of one with more than eight parts, eight that lie evenly in it,
+the first and the last among them: more would be paid for and not be done in time. All of them
+together have one deadline, which lies below that of the chunker that waits: what it left behind
+unfinished would cost the next texts their summaries.
 """
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import msgspec
 
+from neverforget.actors.summarizer_contract import NotSummarized
 from neverforget.runtime.openai_endpoint import OpenAIEndpoint, Refused, carried
 from neverforget.runtime.openai_names import SUMMARIZER_KEY, parse_openai
 from neverforget.storage.clock import Clock, SystemClock
 
 PART_CHARACTERS: Final = 48_000  # about 12,000 tokens: models in use read more
+PARTS_MAX: Final = 8
 REQUEST_S = 30.0
 DEADLINE_S: Final = 50.0  # of a summary
 ANSWER_TOKENS: Final = 400
@@ -80,16 +84,15 @@ class OpenAISummarizer:
         return OpenAISummarizer, (self.summarizer_id,)
 
     def summarize(self, text: str, /) -> str:
-        """Raises Unavailable, also after ``deadline_s``, and Refused for what the endpoint does not
-        summarise.
+        """Raises Unavailable, also after ``deadline_s``, and NotSummarized where the endpoint does
+        not summarise it.
         """
         deadline = self._clock.monotonic() + self._deadline_s
         while len(text) > self._part_characters:
-            size = self._part_characters
-            parts = [text[at : at + size] for at in range(0, len(text), size)]
+            parts = _parts(text, self._part_characters)
             shorter = "\n\n".join(self._asked(part, deadline) for part in parts)
-            if len(shorter) >= len(text):
-                raise Refused("the summaries are longer than the text")
+            if len(shorter) >= sum(map(len, parts)):
+                raise NotSummarized("the summaries are longer than the text")
             text = shorter
         return self._asked(text, deadline)
 
@@ -108,12 +111,22 @@ class OpenAISummarizer:
             "max_tokens": ANSWER_TOKENS,
         }
         left_s = deadline - self._clock.monotonic()
-        body = self._endpoint.post("chat/completions", content, left_s)
         try:
+            body = self._endpoint.post("chat/completions", content, left_s)
             answer = msgspec.json.decode(body, type=_Answer)
+        except Refused as refused:
+            raise NotSummarized(str(refused)) from None
         except (msgspec.DecodeError, UnicodeDecodeError):  # names a place, never the content
-            raise Refused("the endpoint's answer is not a chat completion") from None
+            raise NotSummarized("the endpoint's answer is not a chat completion") from None
         said = (answer.choices[0].message.content or "").strip() if answer.choices else ""
         if not said:
-            raise Refused("the endpoint's answer holds no text")
+            raise NotSummarized("the endpoint's answer holds no text")
         return said
+
+
+def _parts(text: str, size: int) -> list[str]:
+    """All of ``text`` in pieces of ``size`` characters, or PARTS_MAX that lie evenly in it."""
+    starts: Iterable[int] = range(0, len(text), size)
+    if len(text) > PARTS_MAX * size:
+        starts = (n * (len(text) - size) // (PARTS_MAX - 1) for n in range(PARTS_MAX))
+    return [text[at : at + size] for at in starts]

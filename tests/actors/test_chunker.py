@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from neverforget.actors.chunker import Chunker
+from neverforget.actors.chunker import REASON_CHARACTERS_MAX, Chunker
 from neverforget.actors.chunker_spec import ChunkerSpec, Document, most_of
+from neverforget.actors.summarizer_contract import NotSummarized
 from neverforget.runtime import summarizers
 from neverforget.storage.errors import InvalidArgument
 from tests.fakes.summarizers import Answering, Hanging
@@ -67,6 +68,11 @@ def test_where_there_is_nothing_to_say_there_is_no_summary(nothing: str) -> None
     [
         (ValueError("a secret of the text"), "failed: ValueError"),
         (InvalidArgument("no such model"), "no such model"),
+        (
+            NotSummarized("status 400 (too_long)"),
+            "the summarizer object:test: status 400 (too_long)",
+        ),
+        (NotSummarized("x" * 1_000), "object:test: " + "x" * REASON_CHARACTERS_MAX),
         (7, "gave int instead of text"),
         (TEXT + "!", "said more than the text does"),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import pickle
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -12,16 +13,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neverforget.actors.chunker import SUMMARY_S
-from neverforget.actors.summarizer_contract import Summarizer
+from neverforget.actors.summarizer_contract import NotSummarized, Summarizer
 from neverforget.runtime import summarizers
-from neverforget.runtime.openai_endpoint import OPENAI_KEY, Refused
+from neverforget.runtime.openai_endpoint import OPENAI_KEY
 from neverforget.runtime.openai_names import SUMMARIZER_KEY
 from neverforget.runtime.summarizer_extractive import (
     SENTENCES_MAX,
     ExtractiveSummarizer,
     sentences,
 )
-from neverforget.runtime.summarizer_openai import DEADLINE_S, INSTRUCTION, OpenAISummarizer
+from neverforget.runtime.summarizer_openai import (
+    DEADLINE_S,
+    INSTRUCTION,
+    PARTS_MAX,
+    OpenAISummarizer,
+)
 from neverforget.storage.errors import InvalidArgument, NotFound, Unavailable
 from tests.actors.regions import ManualClock
 from tests.fakes import embedding_server as served
@@ -133,18 +139,33 @@ def test_a_model_is_asked_with_the_text_as_data(server: EmbeddingServer, summari
 def test_a_text_that_is_too_long_for_one_request_is_summarised_in_parts(
     server: EmbeddingServer, summarizer: Make
 ) -> None:
-    text = "".join(f"{n:06d} " + "x" * 93 for n in range(10))
+    text = "".join(f"{n:06d} " + "x" * 93 for n in range(8))
     assert summarizer(part_characters=100).summarize(text) == "000000  in short."
     asked = [request["messages"][1]["content"] for _, _, request in server.requests]
-    assert asked[:10] == [text[at : at + 100] for at in range(0, 1_000, 100)]
+    assert asked[:8] == [text[at : at + 100] for at in range(0, 800, 100)]
     assert all(len(each) <= 100 for each in asked)
+
+
+@pytest.mark.parametrize("characters", [801, 5_000, 100_000])
+def test_of_a_very_long_text_parts_from_all_over_it_are_summarised(
+    server: EmbeddingServer, summarizer: Make, characters: int
+) -> None:
+    """All parts were asked for, and paid, until the deadline came: then there was no summary."""
+    text = "".join(f"{n:09d} " for n in range(characters // 10 + 1))[:characters]
+    assert summarizer(part_characters=100).summarize(text)
+    asked = [request["messages"][1]["content"] for _, _, request in server.requests]
+    assert len(asked) <= PARTS_MAX + 3, "and the summaries of their summaries"
+    places = [text.index(part) for part in asked[:PARTS_MAX]]
+    assert places[0] == 0 and places[-1] == characters - 100
+    steps = [b - a for a, b in pairwise(places)]
+    assert min(steps) >= 100 and max(steps) - min(steps) <= 1
 
 
 def test_summaries_that_do_not_get_shorter_are_no_endless_loop(
     server: EmbeddingServer, summarizer: Make
 ) -> None:
     server.usual = served.says(lambda text: text)
-    with pytest.raises(Refused, match="longer than the text"):
+    with pytest.raises(NotSummarized, match="longer than the text"):
         summarizer(part_characters=100).summarize("y" * 950)
 
 
@@ -168,11 +189,11 @@ def test_all_parts_of_a_text_have_one_deadline_below_that_of_the_chunker(
 
 
 FAULTS = {
-    "garbage": (served.raw(b"\xff\x00"), Refused),
-    "no choices": (served.raw(b'{"choices": []}'), Refused),
-    "nothing said": (served.says(lambda text: "  "), Refused),
-    "null": (served.raw(b'{"choices": [{"message": {"content": null}}]}'), Refused),
-    "400": (served.status(400), Refused),
+    "garbage": (served.raw(b"\xff\x00"), NotSummarized),
+    "no choices": (served.raw(b'{"choices": []}'), NotSummarized),
+    "nothing said": (served.says(lambda text: "  "), NotSummarized),
+    "null": (served.raw(b'{"choices": [{"message": {"content": null}}]}'), NotSummarized),
+    "400": (served.status(400), NotSummarized),
     "401": (served.status(401), Unavailable),
     "503": (served.status(503), Unavailable),
     "cut": (served.cut, Unavailable),
