@@ -17,7 +17,8 @@ from typing import Any
 from bench.measure import Row, Table
 
 SCRIPTS = (
-    *("append", "clients", "read", "open", "memory", "recovery", "recall", "chunking"),
+    *("append", "clients", "read", "open", "memory", "recovery", "recall"),
+    *("generations", "chunking"),
     *("locomo", "extraction", "planted"),
 )
 HEAD = """# Benchmarks
