@@ -42,7 +42,8 @@ _CONTAINERS = ("container", "chunked", "summary", "summarized")
 
 class MigrationReport(msgspec.Struct, frozen=True):
     """``records`` read = ``restored`` containers + their ``chunks`` + ``flagged`` (containers that
-    cannot be restored, their chunks, and chunks whose container is not here) + ``plain`` ones.
+    cannot be restored, as such that are chunks of another or hold such a one, their chunks, and
+    chunks whose container is not here) + ``plain`` ones.
     Of the memories that came of it ``remembered`` are new and ``existing`` were there;
     ``problems`` holds the first 1,000. With ``dry_run`` nothing was written.
     """
@@ -149,14 +150,14 @@ class _Migration:
         """Chunks that do not say whose they are; their container does."""
         for name in container.children:
             chunk = self._records.get(name)
-            if chunk is not None and chunk.parent is None:
+            if chunk is not None and chunk.parent is None and chunk is not container:
                 chunk.parent = container.id
                 self._chunks[container.id].append(chunk)
 
     # ---- writing ---------------------------------------------------------------------------------
 
     def _take(self, record: Record) -> None:
-        if record.id in self._chunks or record.children:
+        if self._is_container(record):
             self._take_container(record)
         elif record.parent is None:
             self._plain += 1
@@ -164,19 +165,33 @@ class _Migration:
         elif record.parent not in self._records:
             self._flag(record, f"its container {record.parent} is not in this file")
 
+    def _is_container(self, record: Record) -> bool:
+        return record.id in self._chunks or bool(record.children)
+
     def _take_container(self, container: Record) -> None:
         chunks = self._chunks[container.id]
         try:
+            self._check_depth(container, chunks)
             text = restored(container, chunks)
         except NotRestorable as error:
             self._flag(container, str(error))
             for chunk in chunks:
-                self._flag(chunk, f"part of {container.id}, which cannot be restored", quiet=True)
+                if not self._is_container(chunk):  # else it is flagged as one
+                    why = f"part of {container.id}, which cannot be restored"
+                    self._flag(chunk, why, quiet=True)
             return
         self._restored += 1
         self._used += len(chunks)
         told = {"restored": True, "summary": container.text, "chunks": len(chunks)}
         self._add(container, text, told, original_type(container, chunks))
+
+    def _check_depth(self, container: Record, chunks: list[Record]) -> None:
+        """The text of a container is a summary, and no part of any original. A cycle is no tree."""
+        if container.parent is not None:
+            raise NotRestorable(f"it is a container, and a chunk of {container.parent}")
+        for chunk in chunks:
+            if self._is_container(chunk):
+                raise NotRestorable(f"its chunk {chunk.id} is a container itself")
 
     def _flag(self, record: Record, why: str, *, quiet: bool = False) -> None:
         self._flagged += 1

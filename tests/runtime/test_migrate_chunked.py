@@ -155,6 +155,43 @@ def test_a_chunk_without_its_container_is_kept(store: nf.Store, migrated: Any) -
     assert store.get(key="mem-1-c0").metadata["parent_id"] == "mem-1"
 
 
+NESTED: dict[str, list[dict[str, Any]]] = {
+    "a container is a chunk": [
+        {"id": "outer", "text": "Short", "original_length": 5},
+        {"id": "inner", "text": "Short", "parent_id": "outer", "start": 0, "end": 5},
+        {"id": "leaf", "text": "Long", "parent_id": "inner", "start": 0, "end": 4},
+    ],
+    "and its own container is not here": [
+        {"id": "inner", "text": "Short", "parent_id": "gone", "chunks": ["leaf"]},
+        {"id": "leaf", "text": "Long", "start": 0, "end": 4},
+    ],
+    "two are chunks of each other": [
+        {"id": "a", "text": "A", "parent_id": "b", "start": 0, "end": 1, "chunk_count": 1},
+        {"id": "b", "text": "B", "parent_id": "a", "start": 0, "end": 1, "chunk_count": 1},
+    ],
+    "two list each other": [
+        {"id": "a", "text": "A", "chunks": ["b"], "start": 0, "end": 1},
+        {"id": "b", "text": "B", "chunks": ["a"], "start": 0, "end": 1},
+    ],
+    "one lists itself": [{"id": "a", "text": "A", "chunks": ["a"], "start": 0, "end": 1}],
+}
+
+
+@pytest.mark.parametrize("name", NESTED)
+def test_a_container_that_is_a_chunk_as_well_is_flagged(
+    store: nf.Store, migrated: Any, name: str
+) -> None:
+    """The summary of one passed for a part of an original, and such a record was counted twice."""
+    records = NESTED[name]
+    report = migrated(records)
+    assert (report.records, report.flagged) == (len(records), len(records))
+    assert (report.restored, report.chunks, report.plain) == (0, 0, 0)
+    assert report.remembered == len(records) and not report.ok
+    for record in records:
+        memory = store.get(key=record["id"])
+        assert memory.text == record["text"] and REVIEW in memory.tags
+
+
 @pytest.mark.parametrize("joint", ["", "\n", "\n\n", " "])
 def test_chunks_without_spans_need_a_proof_of_how_they_join(migrated: Any, joint: str) -> None:
     texts = [f"Paragraph {n} about refunds." for n in range(6)]
