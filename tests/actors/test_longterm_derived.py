@@ -271,8 +271,8 @@ def test_the_time_of_a_generation_is_known_after_opening(owning: Owning) -> None
     assert owned.index().published_us == 0
     owned.remember("tea")
     publish(owned)
+    owned.owner.close()  # which may store another
     written = (derived(owned) / "MANIFEST").stat().st_mtime_ns // 1_000
-    owned.owner.close()
     assert owning().index().published_us == written
 
 
