@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from neverforget.actors import chunking
+from neverforget.actors import chunking, longterm_indexing
 from neverforget.actors import longterm_messages as m
 from neverforget.actors.chunker_pool import IDLE_S
 from neverforget.actors.chunker_spec import ChunkerSpec, Document
@@ -307,12 +307,15 @@ def test_chunks_that_the_log_never_takes_are_tried_once(owning: Owning) -> None:
     assert chunks(owned, memory) == [] and owned.found("tea audit") == owned.get(memory)
 
 
+@pytest.mark.parametrize("which", ["chunking", "indexer"])
 def test_a_thread_that_hangs_while_a_region_closes_is_named(
-    owning: Owning, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    owning: Owning, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, which: str
 ) -> None:
+    """Whoever had closed the region was told that nobody read it any more."""
     owned = owning(chunkers=Scripted)
     owned.settle()
-    current = owned.owner.chunking._current
+    owner = owned.owner
+    current = owner.chunking._current if which == "chunking" else owner.indexing
     assert current is not None
     begun, go = threading.Event(), threading.Event()
 
@@ -320,16 +323,17 @@ def test_a_thread_that_hangs_while_a_region_closes_is_named(
         begun.set()
         go.wait()
 
-    monkeypatch.setattr(chunking, "_END_S", 0.01)
+    for module in (chunking, longterm_indexing):
+        monkeypatch.setattr(module, "_END_S", 0.01)
     monkeypatch.setattr(current, "_step", hang)
-    current.look()
+    current._woken.set()
     assert begun.wait(PATIENCE_S)
     try:
         owned.owner.close()
     finally:
         go.set()
         current._thread.join(PATIENCE_S)
-    assert "thread neverforget-chunking-lt0 hangs" in caplog.text
+    assert f"thread neverforget-{which}-lt0 hangs" in caplog.text
 
 
 def test_a_summary_is_stored_with_the_chunks(owning: Owning) -> None:
