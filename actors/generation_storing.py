@@ -286,6 +286,9 @@ class Storing:
 
     def _failed(self, error: Exception) -> None:
         """It is tried again after a pause. A mistake of ours is raised."""
+        if isinstance(error, Unavailable):
+            log.debug("the search index in %s: %s", self._stored.directory, error)
+            return  # the owner ends, and is not to be warned of that
         if not isinstance(error, NeverforgetError | OSError):
             raise error
         self.error = said(error, self._stored.directory)

@@ -17,7 +17,14 @@ import msgspec
 import tantivy
 
 from neverforget.storage.directory_lock import LOCK_FILE, DirectoryLock, Role
-from neverforget.storage.errors import Corrupt, NotFound, OutOfSpace, Poisoned, UnsupportedFormat
+from neverforget.storage.errors import (
+    Corrupt,
+    NeverforgetError,
+    NotFound,
+    OutOfSpace,
+    Poisoned,
+    UnsupportedFormat,
+)
 from neverforget.storage.filesystem import FileSystem
 from neverforget.storage.text_analysis import ANALYSIS_VERSION
 from neverforget.storage.text_document import CONTEXT, TEXT, CorpusSize, TextDocument
@@ -148,7 +155,8 @@ class TextDisk:
         """Commit: ``removed`` go, then documents come. Durable when it returns the state that
         ``adopt`` makes current.
 
-        OutOfSpace: run it again when there is room. Poisoned: this directory takes no more.
+        OutOfSpace: run it again when there is room. Poisoned: this directory takes no more, nor
+        after an error of ``documents``, which is raised as it is.
         """
         if self._poisoned is not None:
             raise Poisoned(f"{self.directory} failed before ({self._poisoned}); rebuild it")
@@ -164,6 +172,9 @@ class TextDisk:
             )
             write_state(self._fs, self.directory, state)
             return state
+        except NeverforgetError as error:  # of whoever gives the documents: the owner ends
+            self._poisoned = str(error)
+            raise
         except (ValueError, OSError) as error:
             if _is_full(error):
                 raise _no_room(self.directory) from error

@@ -82,8 +82,9 @@ def test_a_generation_without_what_was_erased_does_not_keep_it_either(
 
 
 def test_indexes_that_are_made_anew_do_not_keep_a_store_that_is_closed(
-    owning: Owning, monkeypatch: pytest.MonkeyPatch
+    owning: Owning, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """Nor is anybody warned of a write that "failed"."""
     owned = owning()
     owned.remember("green tea", "black tea", "white tea")
     owned.settle()
@@ -99,6 +100,7 @@ def test_indexes_that_are_made_anew_do_not_keep_a_store_that_is_closed(
         threading.Thread(target=stops.go_on_when, args=[indexing._ending]).start()
         owner.close()
         assert stops.documents == 1
+    assert not caplog.records
     is_whole(owning(), "green tea", "black tea", "white tea")
 
 

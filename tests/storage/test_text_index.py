@@ -21,6 +21,7 @@ from neverforget.storage.errors import (
     OutOfSpace,
     Poisoned,
     StoreLocked,
+    Unavailable,
     UnsupportedFormat,
 )
 from neverforget.storage.filesystem import LocalFileSystem
@@ -530,6 +531,21 @@ def test_after_any_other_failure_the_directory_takes_no_more(
     with pytest.raises(Poisoned, match="failed before"):
         index.commit(1)
     assert found(index, "alpha") == [1]
+
+
+def test_who_ends_the_documents_is_told_so_and_the_directory_takes_no_more(
+    index: TextIndex,
+) -> None:
+    """The end of an owner is an OSError as well: it passed for a disk that has failed."""
+
+    def documents() -> Iterator[TextDocument]:
+        yield TextDocument(1, "alpha")
+        raise Unavailable("the owner ends", outcome="not_applied")
+
+    with pytest.raises(Unavailable, match="the owner ends"):
+        index.load(documents(), 1)
+    with pytest.raises(Poisoned, match="failed before"):
+        index.load([TextDocument(1, "alpha")], 1)
 
 
 def test_ids_are_any_int64(filled: Any) -> None:
