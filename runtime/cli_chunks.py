@@ -9,7 +9,7 @@ import typer
 from rich.text import Text
 
 from neverforget.runtime.cli_memory_options import FullOption
-from neverforget.runtime.cli_memory_render import QUIET, excerpt, indented
+from neverforget.runtime.cli_memory_render import QUIET, indented
 from neverforget.runtime.cli_render import (
     console,
     errors,
@@ -31,6 +31,7 @@ from neverforget.runtime.cli_store import (
     store_exists,
     store_path,
 )
+from neverforget.runtime.cli_words import excerpt
 from neverforget.runtime.memory_json import memory_line
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,13 @@ from rich.padding import Padding
 from rich.text import Text
 
 from neverforget.runtime.cli_render import columns, local, place, printable
+from neverforget.runtime.cli_words import (
+    AROUND_CHARACTERS,
+    TEXT_CHARACTERS_MAX,
+    excerpt,
+    marked,
+    where_most,
+)
 from neverforget.runtime.turn_json import json_value
 from neverforget.runtime.values import TurnRef
 
@@ -21,22 +27,9 @@ if TYPE_CHECKING:
     from neverforget.runtime.values import AuditEntry
 
 INDENT = 4
-TEXT_CHARACTERS_MAX = 600
 TABLE_WIDTH_MIN = 74  # what the arithmetic of a score takes as a table
-LEAD_CHARACTERS = 80  # shown before the part of a long memory that was found
 QUIET = "bright_black"
 STATUS_COLOURS = {"active": "green", "archived": "yellow", "forgotten": "red"}
-# Words that say nothing about which memory is meant; marking them would mark half the text.
-_STOP = """
-    a an and are as at be by did do does for from had has have he her his how i in is it its me my
-    of on or our she so than that the their them they this to us was we were what when where which
-    who whom whose why will with you your
-"""
-STOP_WORDS = frozenset(_STOP.split())
-_WORD = re.compile(r"\w+")
-_ENDINGS = ("ings", "ing", "ies", "ied", "ed", "es", "s", "y", "e")
-_STEM_MIN = 3
-_CJK = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 
 
 def memory_view(
@@ -98,74 +91,6 @@ def indented(head: Text, body: Sequence[Text], *, wrap: bool) -> RenderableType:
     return Text("\n").join([head, *lines])
 
 
-def excerpt(text: str, around: tuple[int, int] | None = None, *, full: bool = False) -> str:
-    """``text`` as far as it is shown: its beginning, or what was found with a little before it."""
-    if full or len(text) <= TEXT_CHARACTERS_MAX:
-        return printable(text)
-    begin = 0 if around is None else max(around[0] - LEAD_CHARACTERS, 0)
-    begin = min(begin, max(len(text) - TEXT_CHARACTERS_MAX, 0))
-    end = begin + TEXT_CHARACTERS_MAX
-    left = len(text) - (end - begin)
-    shown = printable(text[begin:end])
-    rest = f" ({left:,} more characters, --full shows them)"
-    return ("… " if begin else "") + shown + ("…" if end < len(text) else "") + rest
-
-
-# ---- words ---------------------------------------------------------------------------------------
-
-
-def words_of(query: str) -> frozenset[str]:
-    """What to mark of a query in what it found: stems of its words, characters of East Asian
-    text."""
-    found = {stem(word) for word in words_in(query) if word not in STOP_WORDS}
-    found |= set(_CJK.findall(query))
-    return frozenset(found)
-
-
-def words_in(text: str) -> list[str]:
-    """The words of ``text`` in small letters, as often as they stand there."""
-    return _WORD.findall(text.casefold())
-
-
-def stem(word: str) -> str:
-    """A word without its ending, roughly: it only decides what is printed bold."""
-    if _CJK.search(word):
-        return word
-    for ending in _ENDINGS:
-        if word.endswith(ending) and len(word) - len(ending) >= _STEM_MIN:
-            return word[: -len(ending)]
-    return word
-
-
-def where_most(text: str, words: frozenset[str]) -> tuple[int, int] | None:
-    """The stretch of a long text, as long as is shown, that has most of ``words``."""
-    found = [(m.start(), stem(m[0])) for m in _WORD.finditer(text.casefold())]
-    places = [place for place in found if place[1] in words]
-    best, most, last = None, 0, 0
-    for first, (start, _) in enumerate(places):
-        last = max(last, first)
-        while last < len(places) and places[last][0] < start + TEXT_CHARACTERS_MAX:
-            last += 1
-        count = len({word for _, word in places[first:last]})
-        if count > most:
-            best, most = (start, start + TEXT_CHARACTERS_MAX), count
-    return best
-
-
-def marked(text: str, words: frozenset[str]) -> Text:
-    """``text`` with every occurrence of ``words`` in bold."""
-    shown = Text(text)
-    if not words:
-        return shown
-    for word in _WORD.finditer(text):
-        if stem(word[0].casefold()) in words:
-            shown.stylize("bold yellow", *word.span())
-    for character in _CJK.finditer(text):
-        if character[0] in words:
-            shown.stylize("bold yellow", *character.span())
-    return shown
-
-
 # ---- hits ----------------------------------------------------------------------------------------
 
 
@@ -174,10 +99,6 @@ def hit_view(
 ) -> RenderableType:
     """``how``: ``full``, ``wrap``."""
     legs = ", ".join(f"{leg} {rank}" for leg, rank in hit.sources.items())
-    chunk = hit.chunk
-    span = None
-    if chunk is not None and chunk.start is not None and chunk.stop is not None:
-        span = (chunk.start, chunk.stop)
     return memory_view(
         hit.memory,
         number=number,
@@ -185,9 +106,21 @@ def hit_view(
         found=legs,
         provenance=provenance,
         words=words,
-        around=span,
+        around=_found_at(hit, words),
         **how,
     )
+
+
+def _found_at(hit: Hit, words: frozenset[str]) -> tuple[int, int] | None:
+    """Within the chunk, where there is one: what was asked for may stand at its end."""
+    chunk = hit.chunk
+    if chunk is None or chunk.start is None or chunk.stop is None:
+        return None
+    span = (chunk.start, chunk.stop)
+    if chunk.stop - chunk.start <= AROUND_CHARACTERS:
+        return span
+    most = where_most(hit.memory.text[slice(*span)], words)
+    return span if most is None else (chunk.start + most[0], min(chunk.start + most[1], chunk.stop))
 
 
 def arithmetic_view(hit: Hit, *, width: int) -> RenderableType:

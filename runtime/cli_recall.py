@@ -9,12 +9,7 @@ import typer
 
 from neverforget.runtime.cli_arguments import json_object, time_argument, timeframe_argument
 from neverforget.runtime.cli_memory_options import FullOption, TagOption, WhereOption
-from neverforget.runtime.cli_memory_render import (
-    arithmetic_view,
-    hit_view,
-    waiting_remark,
-    words_of,
-)
+from neverforget.runtime.cli_memory_render import arithmetic_view, hit_view, waiting_remark
 from neverforget.runtime.cli_render import console, errors, local, print_json
 from neverforget.runtime.cli_store import (
     MEMORIES,
@@ -24,6 +19,7 @@ from neverforget.runtime.cli_store import (
     command,
     opened,
 )
+from neverforget.runtime.cli_words import words_of
 from neverforget.runtime.memory_json import memory_object, target_object
 from neverforget.runtime.turn_json import format_timestamp
 

@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from importlib.resources import as_file, files
 from typing import TYPE_CHECKING, Any
 
-from neverforget.runtime.cli_memory_render import STOP_WORDS, words_in
+from neverforget.runtime.cli_words import STOP_WORDS, words_in
 from neverforget.runtime.demo.conversations import Conversation
 from neverforget.runtime.importers import SourceMemory, parse_file
 from neverforget.runtime.values import CONFIRMED, TurnRef

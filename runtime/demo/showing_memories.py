@@ -6,8 +6,9 @@ from rich.console import Console
 from rich.rule import Rule
 from rich.text import Text
 
-from neverforget.runtime.cli_memory_render import audit_view, hit_view, words_of
+from neverforget.runtime.cli_memory_render import audit_view, hit_view
 from neverforget.runtime.cli_render import local, printable
+from neverforget.runtime.cli_words import words_of
 from neverforget.runtime.demo.learning import Answer, Learned
 
 VICTIM_CHARACTERS = 56
