@@ -177,7 +177,8 @@ class MemoryMethods(StoreRunning):
         other: it goes when that is erased, unless it was made from something else, too.
 
         Survives a crash of any process and a power loss. NotFound where an end is not there: a
-        memory, or the last of the turns.
+        memory, or the last of the turns. InvalidArgument where one is a chunk or summary (relate
+        its original), and for the kinds that those have.
         """
         self._run(writing.relate(self._context, self._scope, source, target, kind, weight))
 

@@ -28,8 +28,9 @@ def derived_from(state: LongTermState, rows: Array) -> Going:
     waiting = np.zeros(table.count, np.bool_)
     waiting[rows] = True
     while waiting.any():
+        # An older store may hold what was derived from a chunk.
+        waiting |= alive & _made_from(table.column("original"), waiting)
         doomed |= waiting
-        doomed |= alive & _made_from(table.column("original"), waiting)
         near = np.zeros(table.count, np.bool_)
         near[sources[derives & _at(waiting, targets)]] = True
         near &= ~doomed

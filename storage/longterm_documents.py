@@ -16,6 +16,7 @@ from neverforget.storage.quotes import Quotes
 from neverforget.storage.text_analysis import date_words
 from neverforget.storage.text_document import TextDocument
 
+QUOTED_CHARACTERS_MIN: Final = 80  # of a chunk or summary that others are taken to quote
 _LABEL_CHARACTERS_MAX: Final = 200
 
 

@@ -20,7 +20,7 @@ from neverforget.storage.format import HEADER_BYTES, Kind
 from neverforget.storage.longterm_auditing import LongTermAuditor
 from neverforget.storage.longterm_content import content_of
 from neverforget.storage.longterm_derived import Going
-from neverforget.storage.longterm_fields import M, MemoryField, any_id, id_text, packed_in
+from neverforget.storage.longterm_fields import M, MemoryField, any_id, id_of, id_text, packed_in
 from neverforget.storage.longterm_filters import within
 from neverforget.storage.longterm_following import heads_from
 from neverforget.storage.longterm_reads import LongTermReads
@@ -171,9 +171,17 @@ class ErasurePlanner:
 
     def _hear(self, plan: ErasurePlan, position: int, kind: int) -> None:
         if kind in CONTENT:
-            plan.said.add(self._body_at(position), everything=plan.everywhere)
+            body = self._body_at(position)
+            stays = self._original_stays(plan, body)
+            plan.said.add(body, everything=plan.everywhere, original_stays=stays)
         elif plan.everywhere and kind in (Kind.TAGGED, Kind.UNTAGGED):
             plan.said.add_tags(self._control_at(position))
+
+    def _original_stays(self, plan: ErasurePlan, body: Body) -> bool:
+        """A purge takes the chunks of former versions, whose text may be said still."""
+        named = body.get(M[MemoryField.ORIGINAL])
+        row = None if named is None else self._state.table.find(id_of(named))
+        return row is not None and not plan.doomed[row]
 
     def _body_at(self, position: int) -> Body:
         try:

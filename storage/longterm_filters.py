@@ -17,7 +17,7 @@ from neverforget.storage.longterm_fields import is_derived_type
 from neverforget.storage.longterm_results import STATUS_CODES, MemoryFilter, Namespace, Status
 from neverforget.storage.longterm_state import LongTermState
 from neverforget.storage.longterm_where import Where
-from neverforget.storage.memory_table import NEVER, Array, Interned, MemoryTable
+from neverforget.storage.memory_table import NEVER, NO_ROW, Array, Interned, MemoryTable
 
 _WINDOW_ROWS = 4_096
 
@@ -35,7 +35,8 @@ def is_empty(wanted: MemoryFilter) -> bool:
 
 def matching(state: LongTermState, wanted: MemoryFilter) -> Array:
     """Rows, ascending, that match in every column; ``where`` is not looked at."""
-    return np.flatnonzero(column_mask(state.table, wanted))
+    table = state.table
+    return np.flatnonzero(column_mask(_Window(table, 0, table.count), wanted))
 
 
 class Columns(Protocol):
@@ -80,15 +81,24 @@ def rows_between(
 
 
 class _Window:
-    """Some rows of a table, one after the other."""
+    """Some rows of a table, one after the other. Chunks and summaries have the tags that their
+    original has now.
+    """
 
-    def __init__(self, table: Columns, start: int, stop: int) -> None:
+    def __init__(self, table: MemoryTable, start: int, stop: int) -> None:
         self._table, self._rows = table, slice(start, stop)
         self.types, self.namespaces = table.types, table.namespaces
         self.agents, self.tags = table.agents, table.tags
 
     def column(self, name: str) -> Array:
-        return self._table.column(name)[self._rows]
+        found: Array = self._table.column(name)[self._rows]
+        if name == "tags":
+            originals = self._table.column("original")[self._rows]
+            derived = np.flatnonzero(originals != NO_ROW)
+            if len(derived):
+                found = found.copy()
+                found[derived] = self._table.column("tags")[originals[derived]]
+        return found
 
 
 def column_mask(table: Columns, wanted: MemoryFilter) -> Array:

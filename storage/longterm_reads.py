@@ -124,8 +124,16 @@ class LongTermReads(RelationReads):
             body,
             status=STATUS_NAMES.get(Status(table.get(row, "status")), "gone"),
             born=table.get(row, "born"),
-            tags=table.tags.values[table.get(row, "tags")],
+            tags=self._tags(row),
         )
+
+    def _tags(self, row: int) -> tuple[str, ...]:
+        """A chunk or summary has those of its original."""
+        original = self._state.original_of(row)
+        table = self._state.table
+        code = table.get(row if original is None else original, "tags")
+        tags: tuple[str, ...] = table.tags.values[code]
+        return tags
 
     def view_or_mark(self, row: int) -> MemoryView:
         """As ``view``, but a memory that cannot be read says so in its status."""
@@ -138,7 +146,7 @@ class LongTermReads(RelationReads):
         table = self._state.table
         return MemoryView(
             id_text(table.id(row)), "", None, table.types.values[table.get(row, "type")],
-            table.tags.values[table.get(row, "tags")], table.get(row, "importance"), 0.0, None,
+            self._tags(row), table.get(row, "importance"), 0.0, None,
             table.agents.values[table.get(row, "agent")], None,
             table.namespaces.values[table.get(row, "namespace")], {},
             table.get(row, "created_at"), None, None, None, None, table.get(row, "version"),

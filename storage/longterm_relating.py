@@ -8,7 +8,15 @@ from neverforget.storage.control import Body
 from neverforget.storage.errors import InvalidArgument, NotFound
 from neverforget.storage.format import Kind
 from neverforget.storage.longterm_checks import check_name, check_turns, check_weight
-from neverforget.storage.longterm_fields import Id, M, MemoryField, any_id, packed_id
+from neverforget.storage.longterm_fields import (
+    Id,
+    M,
+    MemoryField,
+    any_id,
+    id_text,
+    is_derived_type,
+    packed_id,
+)
 from neverforget.storage.longterm_reads import LongTermReads
 from neverforget.storage.longterm_results import NewRelation, Status, TurnPoint
 from neverforget.storage.longterm_staging import Planned, Request, Staging, request_digest
@@ -62,10 +70,16 @@ class Relater:
 def plan_relation(
     state: LongTermState, source: Id, relation: NewRelation, batch: set[Id]
 ) -> Planned:
-    """Raises InvalidArgument, NotFound for a target that is not there, nor in this batch."""
+    """Raises InvalidArgument, also where an end is a chunk or summary: the relation would be lost
+    when its original is cut again. NotFound for a target that is not there, nor in this batch.
+    """
     check_name(relation.kind, "kind")
+    if relation.kind in MADE_WITH:
+        raise InvalidArgument(f"the kind {relation.kind!r} is kept for chunks and summaries")
     check_weight(relation.weight)
     target = target_of(state, relation.target, batch)
+    for end in (source, any_id(relation.target) if isinstance(relation.target, str) else None):
+        _check_own(state, end)
     if target == packed_id(source):
         raise InvalidArgument("a memory cannot be related to itself")
     body: Body = {
@@ -74,6 +88,17 @@ def plan_relation(
         M[MemoryField.WEIGHT]: float(relation.weight),
     }
     return Planned(Kind.RELATED, source, body)
+
+
+def _check_own(state: LongTermState, end: Id | None) -> None:
+    row = None if end is None else state.table.find(end)
+    if row is None or not is_derived_type(state.table.types.values[state.table.get(row, "type")]):
+        return
+    original = state.original_of(row)
+    named = "" if original is None else f" {id_text(state.table.id(original))}"
+    raise InvalidArgument(
+        f"{id_text(state.table.id(row))} is made from another memory; relate its original{named}"
+    )
 
 
 def target_of(

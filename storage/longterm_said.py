@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from neverforget.storage.control import Body
+from neverforget.storage.longterm_documents import QUOTED_CHARACTERS_MIN
 from neverforget.storage.longterm_fields import M, MemoryField, is_derived_type
 from neverforget.storage.quotes import Quotes
 from neverforget.storage.slices import Slices
@@ -30,7 +31,9 @@ _WORDS: Final = (
 
 
 class Said:
-    """``texts``: of every version, chunks and summaries left out: they repeat it."""
+    """``texts``: of every version, and of chunks and summaries that are too long to stand elsewhere
+    by accident.
+    """
 
     def __init__(self) -> None:
         self.texts = Quotes()
@@ -51,14 +54,16 @@ class Said:
         fresh, self._fresh = self._fresh, []
         return fresh
 
-    def add(self, body: Body, *, everything: bool = True) -> None:
-        """The body of one version. ``everything`` False: its text alone."""
+    def add(self, body: Body, *, everything: bool = True, original_stays: bool = False) -> None:
+        """The body of one version. ``everything`` False: its text alone. ``original_stays``: what
+        that says is repeated here, and is no secret.
+        """
         text, type_name = body.get(_TEXT), body.get(_TYPE)
-        if isinstance(text, str) and not (
-            isinstance(type_name, str) and is_derived_type(type_name)
-        ):
+        if isinstance(text, str):
             text = text.strip()
-            if text and text not in self.texts:
+            derived = isinstance(type_name, str) and is_derived_type(type_name)
+            least = QUOTED_CHARACTERS_MIN if derived else 1
+            if len(text) >= least and not original_stays and text not in self.texts:
                 self.texts.add(len(self.texts), text)
                 self._fresh.append(text)
         if not everything:

@@ -78,6 +78,10 @@ class Model:
         parts = [m for m in self.memories.values() if m.original == wanted]
         return [self.memories[wanted], *parts]
 
+    def tags_of(self, wanted: str) -> list[str]:
+        held = self.memories[wanted]
+        return held.tags if held.original is None else self.memories[held.original].tags
+
     def holder(self, namespace: tuple[str, ...], key: str | None) -> str | None:
         for name, held in self.memories.items():
             if key and held.key == key and held.namespace == namespace and self.there(name):
@@ -120,7 +124,7 @@ class Model:
 def looks(model: Model) -> dict[Any, Any]:
     seen: dict[Any, Any] = {"audit": model.audit, "chunkings": model.chunkings}
     for name, held in model.memories.items():
-        seen[name] = (held.text, held.status, held.namespace, held.key, tuple(held.tags))
+        seen[name] = (held.text, held.status, held.namespace, held.key, tuple(model.tags_of(name)))
         if held.status != "forgotten":
             seen["history", name] = held.history
             seen["relations", name] = sorted(
@@ -133,7 +137,7 @@ def looks(model: Model) -> dict[Any, Any]:
             name
             for name, held in model.memories.items()
             if held.status == "active"
-            and any(t == tag or t.startswith(tag + ":") for t in held.tags)
+            and any(t == tag or t.startswith(tag + ":") for t in model.tags_of(name))
         )
     for namespace in NAMESPACES:
         for key in KEYS[1:]:
