@@ -13,6 +13,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from neverforget.actors.chunker_pool import ChunkerPool, Done, Member
@@ -115,6 +116,9 @@ class Chunking:
         return self._followed == self._noticed and not self._unchunked.waiting
 
     def status(self) -> ChunkingStatus:
+        """On the owner's thread. What the log says now waits, whether or not it is followed yet."""
+        with suppress(NeverforgetError, OSError):  # the thread meets it as well, and says so
+            self._unchunked.follow()
         running = self._running
         return ChunkingStatus(
             waiting=max(0, self._unchunked.waiting - running),

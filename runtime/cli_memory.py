@@ -24,7 +24,7 @@ from neverforget.runtime.cli_memory_options import (
     TypeOption,
     WhereOption,
 )
-from neverforget.runtime.cli_memory_render import memory_pairs, memory_view
+from neverforget.runtime.cli_memory_render import memory_pairs, memory_view, remarks_of
 from neverforget.runtime.cli_render import (
     console,
     errors,
@@ -109,6 +109,7 @@ def remember(
         "valid_from": _time(valid_from),
         "valid_to": _time(valid_to),
     }
+    remarks: list[str] = []
     with opened(store, create=True, agent=agent) as opened_store:
         memory = opened_store.remember(
             body,
@@ -121,7 +122,11 @@ def remember(
             related_to=tuple(related_to or ()),
             **{name: value for name, value in given.items() if value is not None},
         )
+        if len(body) > opened_store.config.chunk_over_characters and not as_json:
+            remarks = remarks_of(opened_store.status().longterm)
     print_written(memory, as_json=as_json)
+    for remark in remarks:
+        errors().print(remark, style="bright_black", markup=False)
 
 
 GET_EXAMPLES = """

@@ -24,6 +24,7 @@ from neverforget.runtime.values import TurnRef
 
 if TYPE_CHECKING:
     from neverforget.runtime.memory_values import Hit, Memory, Relation
+    from neverforget.runtime.status_values import LongTermInfo
     from neverforget.runtime.values import AuditEntry
 
 INDENT = 4
@@ -160,6 +161,22 @@ def waiting_remark(waiting: int) -> str:
         f"{waiting:,} {noun} to be embedded (a host does it, or the next recall); until then found "
         "by words only"
     )
+
+
+def unchunked_remark(count: int) -> str:
+    """What it means that so many long memories wait for their chunks."""
+    noun = "long memory waits" if count == 1 else "long memories wait"
+    return (
+        f"{count:,} {noun} to be chunked (a host does it, or whoever opens the store next); until "
+        "then found as a whole"
+    )
+
+
+def remarks_of(longterm: LongTermInfo) -> list[str]:
+    """What is still to be done for what was remembered."""
+    unchunked = longterm.chunks_waiting + longterm.chunks_running
+    said = [waiting_remark(longterm.waiting)] if longterm.waiting else []
+    return said + ([unchunked_remark(unchunked)] if unchunked else [])
 
 
 # ---- one memory ----------------------------------------------------------------------------------

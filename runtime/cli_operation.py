@@ -191,6 +191,10 @@ def _print_longterm(longterm: LongTermInfo) -> None:
     out.print()
     state = Text(longterm.state, STATE_COLOURS.get(longterm.state, "red"))
     out.print(Text.assemble(("long-term owner  ", "bold"), state, f"  pid {longterm.pid}"))
+    out.print(pairs("", longterm_rows(longterm)))
+
+
+def longterm_rows(longterm: LongTermInfo) -> dict[str, str]:
     model = longterm.model or longterm.embedder
     dimension = f", {longterm.dimension} dimensions" if longterm.dimension else ""
     rows = {
@@ -198,20 +202,21 @@ def _print_longterm(longterm: LongTermInfo) -> None:
         "model": f"{model}{dimension}",
         "vectors": f"{longterm.vectors:,}",
         "to be embedded": f"{longterm.waiting:,}",
+        "to be chunked": f"{longterm.chunks_waiting + longterm.chunks_running:,}",
         "log": size(longterm.log_bytes),
         "indexes": f"{size(longterm.derived_bytes)}, generation {longterm.generation}",
     }
     if longterm.published_at is not None:
         rows["indexes"] += f" of {local(longterm.published_at)}"
-    if longterm.failed:
-        rows["not embeddable"] = f"{longterm.failed:,} (found by words only)"
-    if longterm.lag:
-        rows["words not in yet"] = f"{longterm.lag:,}"
-    if longterm.embedder_error:
-        rows["embedder says"] = longterm.embedder_error
-    if longterm.reason:
-        rows["because"] = longterm.reason
-    out.print(pairs("", rows))
+    optional = {
+        "not embeddable": longterm.failed and f"{longterm.failed:,} (found by words only)",
+        "not chunkable": longterm.chunks_failed and f"{longterm.chunks_failed:,} (found whole)",
+        "words not in yet": longterm.lag and f"{longterm.lag:,}",
+        "embedder says": longterm.embedder_error,
+        "chunkers say": longterm.chunk_error,
+        "because": longterm.reason,
+    }
+    return rows | {name: said for name, said in optional.items() if said}
 
 
 def _owner_row(owner: OwnerInfo) -> tuple[str | Text, ...]:

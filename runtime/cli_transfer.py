@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
-from neverforget.runtime.cli_memory_render import waiting_remark
+from neverforget.runtime.cli_memory_render import remarks_of
 from neverforget.runtime.cli_render import console, errors, pairs, print_json, progress_bar, size
 from neverforget.runtime.cli_store import (
     FAILED,
@@ -81,7 +81,7 @@ def import_(
 
     where = tuple(namespace or ())
     arguments: dict[str, Any] = {"format": format, "namespace": where, "dry_run": dry_run}
-    waiting = 0
+    remarks: list[str] = []
     with progress_bar("importing", in_bytes=True, quiet=as_json) as update:
         if dry_run and not store_exists(store_path(store)):
             report = load(None, file, progress=update, **arguments)
@@ -89,7 +89,7 @@ def import_(
             with opened(store, create=not dry_run) as opened_store:
                 report = load(opened_store, file, progress=update, **arguments)
                 if report.remembered and not dry_run:
-                    waiting = opened_store.status().longterm.waiting
+                    remarks = remarks_of(opened_store.status().longterm)
     if as_json:
         print_json({**msgspec.to_builtins(report), "ok": report.ok})
     elif not (report.turns or report.memories or report.contentless or report.problem_count):
@@ -97,8 +97,8 @@ def import_(
     else:
         console().print(pairs("", _import_rows(report)))
         out = errors()
-        if waiting:
-            out.print(waiting_remark(waiting), style="bright_black")
+        for remark in remarks:
+            out.print(remark, style="bright_black", markup=False)
         for problem in report.problems[:PROBLEMS_SHOWN]:
             out.print(str(problem), markup=False, style="yellow")
         if report.problem_count > PROBLEMS_SHOWN:

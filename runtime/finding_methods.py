@@ -110,8 +110,9 @@ class FindingMethods(StoreRunning):
 
     def chunks(self, id: str) -> list[Memory]:
         """The chunks of a long memory, in the order of its text: joined they are it, to the last
-        character. Empty while it is not chunked yet, and for one that is short; ``settle`` waits
-        for that. ``context`` of a chunk: the headings that it stands under. A summary is found by
+        character. Empty while it is not chunked yet (``settle`` waits for that), for one that is
+        short, and for a chunk or summary: give ``original(chunk_id).id``. ``context`` of a chunk:
+        the headings that it stands under. A summary is found by
         ``relations(id, kind="summarizes")``. Raises NotFound.
         """
         return self._run(chunk_reading.chunks(self._scope, id))

@@ -4,12 +4,14 @@ A memory waits while it is active, readable, not derived itself, longer than so 
 has no living chunks (a revision retires those of the version before). Nothing about this is
 written: it is looked up in the table when a store is opened, and follows the log from there.
 
-One thread calls it, beside the owner of the region. ``waiting`` and ``failures`` may be read on
-any thread.
+One thread hands out and takes back, beside the owner of the region; the owner may ``follow`` as
+well, so that what it says of the queue is what the table says. ``waiting`` and ``failures`` may be
+read on any thread.
 """
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from typing import NamedTuple
 
@@ -41,6 +43,7 @@ class Unchunked:
     def __init__(self, state: LongTermState, over_characters: int) -> None:
         self._state = state
         self._over = over_characters
+        self._lock = threading.Lock()  # of all that follows; not held while a text is read
         self._upto: int | None = None  # None: not looked at anything yet
         self._queue: OrderedDict[int, int] = OrderedDict()  # row -> position, oldest first
         self._taken: set[int] = set()
@@ -50,8 +53,12 @@ class Unchunked:
 
     def follow(self) -> bool:
         """Look at what the log has gained: all there is, the first time. Whether the queue has
-        changed.
+        changed. For the thread that hands out, and the owner's.
         """
+        with self._lock:
+            return self._follow()
+
+    def _follow(self) -> bool:
         state = self._state
         # Not all that is written has come into effect: a deletion is on the disk before.
         stop = min(state.applied, state.log.written)
@@ -138,23 +145,28 @@ class Unchunked:
         """The oldest that nobody has taken: up to ``limit`` of them, and as many as have that many
         characters together, but one at least. What cannot be read has failed.
         """
-        chosen: list[tuple[int, int]] = []
-        left = characters_max
-        for row, position in self._queue.items():
-            if row in self._taken:
-                continue
-            characters: int = self._state.table.get(row, "characters")
-            if len(chosen) == limit or (chosen and characters > left):
-                break
-            chosen.append((row, position))
-            left -= characters
         taken = []
-        for row, position in chosen:
+        for row, position in self._choose(limit, characters_max):
             one = self._read(row, position)
             if one is not None:
                 taken.append(one)
-        self._taken.update(one.row for one in taken)
+        with self._lock:  # what its owner saw revised meanwhile waits anew
+            self._taken.update(one.row for one in taken if self.is_current(one))
         return taken
+
+    def _choose(self, limit: int, characters_max: int) -> list[tuple[int, int]]:
+        chosen: list[tuple[int, int]] = []
+        left = characters_max
+        with self._lock:
+            for row, position in self._queue.items():
+                if row in self._taken:
+                    continue
+                characters: int = self._state.table.get(row, "characters")
+                if len(chosen) == limit or (chosen and characters > left):
+                    break
+                chosen.append((row, position))
+                left -= characters
+        return chosen
 
     def _read(self, row: int, position: int) -> LongText | None:
         try:
@@ -171,17 +183,19 @@ class Unchunked:
 
     def put_back(self, one: LongText) -> None:
         """It was not chunked now; it keeps its place."""
-        if self.is_current(one):
-            self._taken.discard(one.row)
+        with self._lock:
+            if self.is_current(one):
+                self._taken.discard(one.row)
 
     def failed(self, one: LongText, reason: str) -> None:
         """It cannot be chunked, and does not wait any longer."""
-        if self.is_current(one):
-            self._set_aside(one.row, one.position, reason)
+        self._set_aside(one.row, one.position, reason)
 
     def _set_aside(self, row: int, position: int, reason: str) -> None:
-        self._leave(row)
-        self._failed[row] = (position, reason)
+        with self._lock:
+            if self._queue.get(row) == position:
+                self._leave(row)
+                self._failed[row] = (position, reason)
 
     def id_of(self, row: int) -> str:
         return id_text(self._state.table.id(row))

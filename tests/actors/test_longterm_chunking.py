@@ -105,6 +105,22 @@ def test_nobody_waits_for_chunks_and_the_status_counts_them(owning: Owning) -> N
     assert all(chunks(owned, each) for each in ids)
 
 
+def test_the_status_counts_what_the_thread_has_not_looked_at_yet(
+    owning: Owning, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It said that nothing waits, for moments after each write, and longer after the opening."""
+    monkeypatch.setattr(chunking, "_LOOK_S", 1e9)
+    go = threading.Event()
+    owned = owning(chunkers=lambda: Scripted(lambda documents: (go.wait(), None)[1]))
+    current = owned.owner.chunking._current
+    assert current is not None
+    owned.until(lambda: current._followed == current._noticed)  # and never again
+    owned.remember(long_text("tea"), "short")
+    found = status(owned)
+    assert found.waiting + found.running == 1
+    go.set()
+
+
 def test_the_pool_grows_with_the_queue_and_ends_when_it_is_empty(owning: Owning) -> None:
     go = threading.Event()
     owned = owning(

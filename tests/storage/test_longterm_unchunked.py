@@ -222,3 +222,24 @@ def test_a_chunking_is_what_takes_it_out_not_a_part_of_one(b: LongTermBench) -> 
     assert b.region.durable >= answer.end
     assert found.follow()
     assert found.waiting == 0
+
+
+def test_what_is_revised_while_it_is_read_waits_anew(
+    b: LongTermBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its owner may follow the log meanwhile; what was taken then is of the former version."""
+    one = b.remember(LONG)
+    found = queue(b)
+    real = Unchunked._read
+
+    def read(queued: Unchunked, row: int, position: int) -> Any:
+        monkeypatch.setattr(Unchunked, "_read", real)
+        b.revise(one.id, text=LONG + "v")
+        queued.follow()
+        return real(queued, row, position)
+
+    monkeypatch.setattr(Unchunked, "_read", read)
+    (former,) = take(found)
+    assert not found.is_current(former) and found.waiting == 1
+    (again,) = take(found)
+    assert (again.version, again.text) == (2, LONG + "v")
