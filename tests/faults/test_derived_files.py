@@ -168,6 +168,7 @@ def test_a_full_disk_at_the_second_save_keeps_the_first(
 # ---- kill -9 -------------------------------------------------------------------------------------
 
 
+@pytest.mark.timeout(3600)
 def test_kill_9_while_generations_are_written_leaves_one_of_them(
     tmp_path: Path, rng: random.Random, request: pytest.FixtureRequest
 ) -> None:
