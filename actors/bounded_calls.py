@@ -55,6 +55,14 @@ class BoundedCalls:
         finally:
             self._turn.release()
 
+    @property
+    def hanging(self) -> bool:
+        """Whether a call that was given up has not come back yet."""
+        for thread in list(self._hanging):  # other threads may add to it meanwhile
+            if not thread.is_alive():
+                self._hanging.discard(thread)
+        return bool(self._hanging)
+
     def _run(self, function: Callable[[], Any]) -> Any:
         outcome: list[tuple[bool, Any]] = []
 
@@ -86,10 +94,7 @@ class BoundedCalls:
         raise value
 
     def _refuse_while_hanging(self) -> None:
-        for thread in list(self._hanging):  # other threads may add to it meanwhile
-            if not thread.is_alive():
-                self._hanging.discard(thread)
-        if self._hanging:
+        if self.hanging:
             raise self._silent()
 
     def _silent(self) -> Unavailable:

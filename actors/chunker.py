@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import pickle
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -18,24 +19,29 @@ from neverforget.actors.summarizer_contract import NotSummarized, Summarizer
 from neverforget.storage.errors import NeverforgetError, Unavailable
 
 log = logging.getLogger(__name__)
-SUMMARY_S: Final = 60.0  # for one call
+OBJECT_S: Final = 30.0  # for one call of an object
+ENDPOINT_S: Final = 60.0  # and of a model behind an endpoint, which asks it up to nine times
+SLOW_S: Final = 10.0  # what failed after so long has not answered
 REASON_CHARACTERS_MAX: Final = 300
 _LATER = "the text was cut into chunks without a summary"
 
 
 class Chunker:
-    """``splitter``: as ``splitter.split``."""
+    """``splitter``: as ``splitter.split``. ``summary_s``: for one call, None for what is usual."""
 
     def __init__(
         self,
         spec: ChunkerSpec,
         *,
         splitter: Callable[..., Sequence[Any]] = split,
-        summary_s: float = SUMMARY_S,
+        summary_s: float | None = None,
     ) -> None:
         self._spec = spec
         self._split = splitter
         self._summarizer: Summarizer | None = None  # made when it is first needed
+        if summary_s is None:
+            summary_s = ENDPOINT_S if spec.summarizer.startswith("openai:") else OBJECT_S
+        self._slow_s = min(SLOW_S, summary_s)
         self._bounded = BoundedCalls(
             f"the summarizer {spec.summarizer}", summary_s, _LATER, one_at_a_time=True
         )
@@ -53,17 +59,23 @@ class Chunker:
             return Chunked([], error=f"the text cannot be cut: {type(error).__name__}")
         if self._spec.make is None or not one.summarize:
             return Chunked(pieces)
+        started = time.monotonic()
         try:
             return Chunked(pieces, summary=self._summary(one.text))
-        except NeverforgetError as error:
-            return Chunked(pieces, summary_error=error.message)
-        except NotSummarized as error:
-            why = str(error)[:REASON_CHARACTERS_MAX]
-            return Chunked(pieces, summary_error=f"the summarizer {self._spec.summarizer}: {why}")
         except Exception as error:
-            log.exception("a text of %d characters cannot be summarised", len(one.text))
-            said = f"the summarizer {self._spec.summarizer} failed: {type(error).__name__}"
-            return Chunked(pieces, summary_error=said)
+            slow = time.monotonic() - started >= self._slow_s
+            why = self._why_not(error, len(one.text))
+            return Chunked(pieces, summary_error=why, silent=slow or self._bounded.hanging)
+
+    def _why_not(self, error: Exception, characters: int) -> str:
+        """Why there is no summary."""
+        if isinstance(error, NeverforgetError):
+            return error.message
+        who = f"the summarizer {self._spec.summarizer}"
+        if isinstance(error, NotSummarized):
+            return f"{who}: {str(error)[:REASON_CHARACTERS_MAX]}"
+        log.error("a text of %d characters cannot be summarised", characters, exc_info=error)
+        return f"{who} failed: {type(error).__name__}"
 
     def _summary(self, text: str) -> str | None:
         """None: there is to be none. Raises whatever the summarizer raises."""

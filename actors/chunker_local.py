@@ -1,7 +1,8 @@
 """A chunker in a thread of this process, for a store that is inline.
 
 Its thread cannot be niced, so it works in slices: after each document it pauses for as long as that
-took. It cannot be ended either: while one hangs in a document, no other is begun.
+took, up to a second: of what took longer most was waiting. It cannot be ended either: while one
+hangs in a document, no other is begun.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from neverforget.actors.chunker_spec import Chunked, ChunkerSpec, Document
 from neverforget.storage.errors import Unavailable
@@ -17,6 +18,8 @@ from neverforget.storage.errors import Unavailable
 if TYPE_CHECKING:
     from neverforget.actors.chunker import Chunker
     from neverforget.actors.summarizer_contract import Summarizer
+
+PAUSE_S_MAX: Final = 1.0
 
 
 class LocalChunkers:
@@ -59,7 +62,7 @@ class LocalMember:
             for one in documents:
                 started = time.monotonic()
                 found += self._chunker.chunk([one])
-                if self._ended.wait(time.monotonic() - started):
+                if self._ended.wait(pause_after(time.monotonic() - started)):
                     raise Unavailable("the chunker was ended", outcome="not_applied")
         finally:
             self.at_work = False
@@ -67,6 +70,10 @@ class LocalMember:
 
     def end(self) -> None:
         self._ended.set()
+
+
+def pause_after(took_s: float) -> float:
+    return min(took_s, PAUSE_S_MAX)
 
 
 def local_chunkers(spec: ChunkerSpec, summarizer: Summarizer | None = None) -> LocalChunkers:

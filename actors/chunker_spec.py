@@ -44,13 +44,14 @@ class Cut(NamedTuple):
 
 class Chunked(NamedTuple):
     """Of one document: the pieces, which joined are the text, with a summary, or why there is none.
-    ``error``: why it could not be cut.
+    ``silent``: the summarizer did not answer in time. ``error``: why it could not be cut.
     """
 
     pieces: list[Cut]
     summary: str | None = None
     summary_error: str | None = None
     error: str | None = None
+    silent: bool = False
 
 
 def most_of(over_characters: int) -> int:

@@ -24,6 +24,7 @@ from neverforget.actors.longterm_messages import ChunkingStatus
 from neverforget.actors.longterm_spec import LongTermSpec
 from neverforget.actors.messages import AnyReply, Failure
 from neverforget.actors.splitter import SPLITTER_VERSION
+from neverforget.actors.summaries import Summaries
 from neverforget.storage.clock import Clock
 from neverforget.storage.errors import (
     Conflict,
@@ -39,7 +40,6 @@ from neverforget.storage.longterm_results import NewDerived
 from neverforget.storage.longterm_unchunked import LongText, Unchunked
 
 log = logging.getLogger(__name__)
-BATCH_DOCUMENTS: Final = 8
 BATCH_CHARACTERS: Final = 256 * 1024
 DERIVING_MAX: Final = 32  # chunkings that wait for the owner's loop; no others are cut then
 DERIVING_CHARACTERS_MAX: Final = 4_000_000
@@ -69,7 +69,7 @@ class Chunking:
         news: Callable[[], None],
     ) -> None:
         self.region = region
-        self._summarizes = spec.summarizer != "none"
+        self._summaries = Summaries(spec.summarizer, clock.monotonic)
         self._monotonic = clock.monotonic
         self._submit = submit
         self._news = news
@@ -85,7 +85,6 @@ class Chunking:
         self._deriving = self._deriving_characters = 0  # of these: the loop
         self._noticed, self._followed = 0, -1  # how far the log is written, and is followed
         self._followed_at = -_LOOK_S  # by the real clock: it only keeps this thread from the others
-        self._summaries_failed = 0
         self._error: str | None = None
         self._not_before = 0.0
         self._pause_s = PAUSE_S_MIN
@@ -125,7 +124,7 @@ class Chunking:
             running=running,
             failed=len(self._unchunked.failures),
             chunkers=len(self._pool),
-            summaries_failed=self._summaries_failed,
+            summaries_failed=self._summaries.failed,
             error=self._pool.error or self._error,
         )
 
@@ -207,7 +206,7 @@ class Chunking:
         if self._monotonic() < self._not_before:
             return 0
         untaken = self._unchunked.waiting - self._running - len(self._tries)
-        return self._pool.busy + self._tries.due + -(-max(0, untaken) // BATCH_DOCUMENTS)
+        return self._pool.busy + self._tries.due + -(-max(0, untaken) // self._summaries.together)
 
     def _hand_out(self) -> None:
         if self._monotonic() < self._not_before:
@@ -216,8 +215,9 @@ class Chunking:
             batch = self._next()
             if not batch:
                 return
+            batch = self._summaries.asked_of(batch)
             self._running += len(batch)
-            deadline_s = SUMMARY_CALL_S if self._summarizes else CALL_S
+            deadline_s = SUMMARY_CALL_S if self._summaries.wanted else CALL_S
             documents = [Document(trial.one.text, trial.summarize) for trial in batch]
             self._pool.give(batch, documents, deadline_s)
 
@@ -232,7 +232,8 @@ class Chunking:
                 return [trial]
         if self._tries.full:
             return []
-        return [Trial(one) for one in self._unchunked.take(BATCH_DOCUMENTS, BATCH_CHARACTERS)]
+        some = self._unchunked.take(self._summaries.together, BATCH_CHARACTERS)
+        return [Trial(one) for one in some]
 
     # ---- taking back -----------------------------------------------------------------------------
 
@@ -253,9 +254,7 @@ class Chunking:
                 self._bring(trial, chunked)
 
     def _bring(self, trial: Trial, chunked: Chunked) -> None:
-        if chunked.summary_error is not None or (self._summarizes and not trial.summarize):
-            self._summaries_failed += 1
-            self._error = chunked.summary_error or f"memory {trial.one.id}: no summary was tried"
+        self._error = self._summaries.seen(trial, chunked) or self._error
         one = trial.one
         derive = Derive(0, one.id, one.version, parts_of(one, chunked), SPLITTER_VERSION)
         self._running += 1

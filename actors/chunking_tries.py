@@ -20,14 +20,17 @@ HELD_CHARACTERS_MAX: Final = 4_000_000  # of texts that wait to be tried again; 
 
 
 class Trial(NamedTuple):
-    """``tries``: how often it has gone wrong alone."""
+    """``tries``: how often it has gone wrong alone. ``unasked``: it is cut without its
+    summarizer, which does not answer.
+    """
 
     one: LongText
     tries: int = 0
+    unasked: bool = False
 
     @property
     def summarize(self) -> bool:
-        return self.tries < SUMMARY_TRIES
+        return self.tries < SUMMARY_TRIES and not self.unasked
 
 
 class Tries:

@@ -65,6 +65,7 @@ class OpenAISummarizer:
     ) -> None:
         self._name = parse_openai(name, "a summarizer", SUMMARIZER_KEY)
         self.summarizer_id = str(self._name)
+        self._request_s = request_s
         self._deadline_s, self._part_characters = deadline_s, part_characters
         self._clock = clock or SystemClock()
         self._endpoint = OpenAIEndpoint(
@@ -110,7 +111,7 @@ class OpenAISummarizer:
             "temperature": 0,
             "max_tokens": ANSWER_TOKENS,
         }
-        left_s = deadline - self._clock.monotonic()
+        left_s = min(self._request_s, deadline - self._clock.monotonic())
         try:
             body = self._endpoint.post("chat/completions", content, left_s)
             answer = msgspec.json.decode(body, type=_Answer)

@@ -18,17 +18,19 @@ def long_text(word: str = "", characters: int = 5_000) -> str:
 
 class Scripted:
     """A ``Member``. ``does`` is called with each batch, in the member's thread; what it raises is
-    how the member ends. ``spec`` says how texts are cut.
+    how the member ends. ``spec`` says how texts are cut; ``summary_s`` how long a summary may take.
     """
 
     def __init__(
         self,
         does: Callable[[Sequence[Document]], None] = lambda documents: None,
         spec: ChunkerSpec | None = None,
+        *,
+        summary_s: float | None = None,
     ) -> None:
         self.does = does
         self.ended = threading.Event()
-        self._chunker = Chunker(spec or ChunkerSpec())
+        self._chunker = Chunker(spec or ChunkerSpec(), summary_s=summary_s)
 
     def ready(self) -> None:
         pass

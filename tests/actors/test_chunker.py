@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from neverforget.actors.chunker import REASON_CHARACTERS_MAX, Chunker
+from neverforget.actors.chunker import ENDPOINT_S, OBJECT_S, REASON_CHARACTERS_MAX, Chunker
+from neverforget.actors.chunker_local import PAUSE_S_MAX, pause_after
 from neverforget.actors.chunker_spec import ChunkerSpec, Document, most_of
 from neverforget.actors.summarizer_contract import NotSummarized
 from neverforget.runtime import summarizers
@@ -82,7 +83,7 @@ def test_a_failing_summarizer_costs_the_summary_and_never_the_chunks(
 ) -> None:
     (found,) = Chunker(made_of(Answering(answer))).chunk([Document(TEXT)])
     assert found.pieces and found.error is None
-    assert found.summary is None and found.summary_error is not None
+    assert found.summary is None and found.summary_error is not None and not found.silent
     assert found.summary_error.endswith(why) and "secret" not in found.summary_error
 
 
@@ -101,8 +102,28 @@ def test_a_summarizer_that_hangs_is_left_behind(hanging: Hanging) -> None:
         "the summarizer object:test has not answered within 0.05 s; the text was cut into chunks "
         "without a summary"
     ] * 3
+    assert [one.silent for one in found] == [True] * 3
     assert hanging.asked == 1  # while it hangs nobody else is sent there
     assert sum(t.name == "neverforget-bounded" for t in threading.enumerate()) == 1
+
+
+def test_what_fails_after_a_long_time_has_not_answered() -> None:
+    chunker = Chunker(made_of(Answering(NotSummarized("no answer (ReadTimeout)"))), summary_s=60)
+    chunker._slow_s = 0.0
+    (found,) = chunker.chunk([Document(TEXT)])
+    assert found.silent and str(found.summary_error).endswith("no answer (ReadTimeout)")
+
+
+def test_an_object_has_half_a_minute_for_a_summary() -> None:
+    assert (OBJECT_S, ENDPOINT_S) == (30, 60)
+    for summarizer, bound_s in (("object:test", 30), ("extractive", 30), ("openai:m@h", 60)):
+        chunker = Chunker(ChunkerSpec(summarizer=summarizer))
+        assert chunker._bounded._deadline_s == bound_s
+
+
+def test_inline_a_text_that_took_long_does_not_keep_the_next_as_long_again() -> None:
+    """A summarizer that hung for a minute cost two."""
+    assert pause_after(0.25) == 0.25 and pause_after(60) == PAUSE_S_MAX == 1
 
 
 def test_a_summarizer_object_travels() -> None:

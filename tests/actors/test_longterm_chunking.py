@@ -19,6 +19,7 @@ from neverforget.actors.chunking_tries import TRIES_MAX, Trial, Tries
 from neverforget.actors.deriving import Derive, Deriving
 from neverforget.actors.longterm_chunking import BUSY_S, FREE_SHARE, LongTermChunking
 from neverforget.actors.messages import Settle, Verify, VerifyReply
+from neverforget.actors.summaries import PAUSE_S_MIN
 from neverforget.storage.errors import Unavailable
 from neverforget.storage.longterm_unchunked import LongText
 from tests.actors.chunkers import Scripted, long_text
@@ -26,7 +27,7 @@ from tests.actors.conftest import Owning
 from tests.actors.longterm_owners import OwnedLongTerm, spec, views
 from tests.actors.regions import PATIENCE_S, ManualClock
 from tests.fakes.failing_filesystem import FailingFileSystem
-from tests.fakes.summarizers import Answering
+from tests.fakes.summarizers import Answering, Hanging
 
 Does = Callable[[Sequence[Document]], None]
 
@@ -373,6 +374,34 @@ def test_a_failing_summarizer_never_costs_the_chunks(owning: Owning) -> None:
     found = status(owned)
     assert (found.summaries_failed, found.failed) == (2, 0)
     assert found.error == "the summarizer object:answering failed: OSError"
+
+
+def test_texts_do_not_wait_for_a_summarizer_that_does_not_answer(owning: Owning) -> None:
+    """Each new chunker waited for it once more, and all texts that it was given with that."""
+    hanging = Hanging()
+    made = ChunkerSpec(summarizer="object:hanging", make=lambda _: hanging)
+    owned = owning(
+        chunkers=lambda: Scripted(spec=made, summary_s=0.05), summarizer="object:hanging",
+        chunker_processes=1,
+    )  # fmt: skip
+    try:
+        ids = owned.remember(*(long_text(f"number{n}") for n in range(3)))
+        owned.settle()
+        owned.pass_time(IDLE_S)
+        owned.until(lambda: status(owned).chunkers == 0)
+        ids += owned.remember(long_text("later"))
+        owned.settle()
+        assert all(chunks(owned, each) for each in ids) and hanging.asked == 1
+        found = status(owned)
+        assert (found.summaries_failed, found.failed) == (4, 0)
+        assert str(found.error).startswith("the summarizer object:hanging has not answered within")
+        owned.pass_time(PAUSE_S_MIN)
+        hanging.released.set()
+        owned.remember(long_text("latest"))
+        owned.settle()
+        assert hanging.asked == 2 and status(owned).summaries_failed == 4
+    finally:
+        hanging.released.set()
 
 
 def test_a_summarizer_that_ends_its_process_costs_the_summary_of_that_text(owning: Owning) -> None:

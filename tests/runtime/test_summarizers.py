@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neverforget.actors.chunker import SUMMARY_S
+from neverforget.actors.chunker import ENDPOINT_S
 from neverforget.actors.summarizer_contract import NotSummarized, Summarizer
 from neverforget.runtime import summarizers
 from neverforget.runtime.openai_endpoint import OPENAI_KEY
@@ -26,6 +26,7 @@ from neverforget.runtime.summarizer_openai import (
     DEADLINE_S,
     INSTRUCTION,
     PARTS_MAX,
+    REQUEST_S,
     OpenAISummarizer,
 )
 from neverforget.storage.errors import InvalidArgument, NotFound, Unavailable
@@ -185,7 +186,23 @@ def test_all_parts_of_a_text_have_one_deadline_below_that_of_the_chunker(
     with pytest.raises(Unavailable, match="too slow"):
         summarizer(part_characters=100, clock=clock).summarize("y" * 950)
     assert len(server.requests) == 3
-    assert DEADLINE_S < SUMMARY_S
+    assert DEADLINE_S < ENDPOINT_S
+
+
+def test_an_endpoint_that_does_not_answer_is_asked_once(
+    server: EmbeddingServer, summarizer: Make
+) -> None:
+    """Chunks wait for their summary: half a minute is enough to find out."""
+    clock = ManualClock()
+
+    def slowly(text: str) -> str:
+        clock.now += REQUEST_S + 1
+        return text[:7]
+
+    server.usual = served.says(slowly)
+    with pytest.raises(Unavailable, match="too slow"):
+        summarizer(clock=clock).summarize("y" * 950)
+    assert len(server.requests) == 1
 
 
 FAULTS = {
