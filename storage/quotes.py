@@ -120,7 +120,8 @@ class Quotes:
             if isinstance(beside, str):
                 beside = {len(beside): {beside}}
             # The longest one that fits is meant.
-            for stop in sorted((at + each for each in beside), reverse=True):
+            fitting = (at + each for each in beside if at + each <= len(text))
+            for stop in sorted(fitting, reverse=True):
                 if text[at:stop] in beside[stop - at] and is_whole(text, at, stop):
                     return stop
         return 0
