@@ -124,6 +124,8 @@ def migrate_chunked(
                 )
     if as_json:
         print_json({**msgspec.to_builtins(report), "ok": report.ok})
+    elif not report.records and not report.problem_count:
+        errors().print(f"{file}: nothing in it", markup=False)
     else:
         rows = {
             "records read": f"{report.records:,}",
@@ -133,6 +135,12 @@ def migrate_chunked(
             "would remember" if report.dry_run else "remembered": f"{report.remembered:,}",
             "known already": f"{report.existing:,}",
         }
+        optional = {
+            "revised": report.revised,
+            "refused": report.refused,
+            "forgotten here": report.gone,
+        }
+        rows |= {name: f"{count:,}" for name, count in optional.items() if count}
         console().print(pairs("", rows))
         for problem in report.problems[:PROBLEMS_SHOWN]:
             errors().print(str(problem), markup=False, style="yellow")

@@ -14,6 +14,7 @@ record, at its top level or in its ``metadata``:
 An original is restored only where it is certain: every chunk is there, they cover the text without
 a gap and agree where they overlap, and length and digest are what the container says. Without spans
 something must prove how the chunks join: the digest, or the length. Everything else stays as it is.
+What is of another type than that, as an index that is text, makes nothing certain.
 """
 
 from __future__ import annotations
@@ -35,6 +36,12 @@ TEXT = ("text", "content", "memory")
 
 OVERLAP_MAX: Final = 2_000
 _JOINTS = ("", "\n", "\n\n", " ")
+_KINDS: Final = (
+    *((names, int) for names in (NUMBER, START, STOP, COUNT, LENGTH)),
+    (CHILDREN, list),
+    (DIGEST, str),
+)
+_TYPES: Final = {int: "a whole number", str: "text", list: "a list"}
 
 
 @dataclass(slots=True)
@@ -52,6 +59,16 @@ class Record:
     count: int | None = None
     length: int | None = None
     digest: str | None = None
+    wrong: str | None = None  # a field of a wrong type
+
+    @property
+    def says_it_was_replaced(self) -> bool:
+        """Also without any chunk: it says how many there were, or that it was longer."""
+        if self.parent is not None:
+            return False  # chunks say how many they are
+        if self.count or any(_is_wrong(self.fields, n, int) for n in (COUNT, LENGTH)):
+            return True
+        return self.length is not None and self.length not in _lengths(self.text)
 
 
 class NotRestorable(Exception):
@@ -62,8 +79,8 @@ def records_of(value: Any, line: int) -> Iterator[Record]:
     """The record that ``value`` is, and the whole records among its children. Malformed."""
     if not isinstance(value, dict):
         raise Malformed(f"a memory must be an object, not {type(value).__name__}")
-    name, text = _id(value), _first(value, TEXT, str)
-    if text is None:
+    name, text = _id(value), said_in(value, TEXT)
+    if not isinstance(text, str):
         raise Malformed(f"memory {name} has no text")
     start, stop = _first(value, START, int), _first(value, STOP, int)
     made = Record(
@@ -77,6 +94,9 @@ def records_of(value: Any, line: int) -> Iterator[Record]:
         count=_first(value, COUNT, int),
         length=_first(value, LENGTH, int),
         digest=_first(value, DIGEST, str),
+        wrong=next(
+            (said for names, kind in _KINDS if (said := _is_wrong(value, names, kind))), None
+        ),
     )
     yield made
     for at, child in enumerate(_first(value, CHILDREN, list) or ()):
@@ -86,11 +106,15 @@ def records_of(value: Any, line: int) -> Iterator[Record]:
             made.children.append(inside[0].id)
             yield from inside
         else:
-            made.children.append(str(child))
+            made.children.append(_name(child))
 
 
 def restored(container: Record, chunks: list[Record]) -> str:
     """The original's text. ``chunks``: those that name it. Raises NotRestorable."""
+    for record in (container, *chunks):
+        if record.wrong is not None:
+            said = record.wrong if record is container else f"its chunk {record.id}: {record.wrong}"
+            raise NotRestorable(said)
     chunks = _in_order(container, chunks)
     if all(chunk.span is not None for chunk in chunks):
         texts = [_covered(chunks)]
@@ -180,13 +204,17 @@ def _joined(chunks: list[Record]) -> list[str]:
 
 
 def _is_proven(container: Record, text: str) -> bool:
-    encoded = text.encode("utf-8", "surrogatepass")
-    if container.length is not None and container.length not in (len(text), len(encoded)):
+    if container.length is not None and container.length not in _lengths(text):
         return False
     if container.digest is None:
         return True
     said = container.digest.lower().removeprefix("sha256:")
-    return said == hashlib.sha256(encoded).hexdigest()
+    return said == hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _lengths(text: str) -> tuple[int, int]:
+    """In characters, and in bytes of UTF-8."""
+    return len(text), len(text.encode("utf-8", "surrogatepass"))
 
 
 # ---- reading a record ----------------------------------------------------------------------------
@@ -203,19 +231,35 @@ def said_in(value: Mapping[str, Any], names: tuple[str, ...]) -> Any:
 
 
 def _first(value: Mapping[str, Any], names: tuple[str, ...], kind: type[Any]) -> Any:
-    found = said_in(value, names)
-    if found is not None and (not isinstance(found, kind) or isinstance(found, bool)):
-        raise Malformed(f"{names[0]} must be {kind.__name__}, not {type(found).__name__}")
-    return found
+    """None as well where it is of another type: see ``wrong``."""
+    found = _whole(said_in(value, names))
+    return None if _is_wrong(value, names, kind) else found
+
+
+def _is_wrong(value: Mapping[str, Any], names: tuple[str, ...], kind: type[Any]) -> str:
+    """What is wrong with the type of what it says; "": nothing."""
+    found = _whole(said_in(value, names))
+    if found is None or (isinstance(found, kind) and not isinstance(found, bool)):
+        return ""
+    return f"{names[0]} must be {_TYPES[kind]}, not {type(found).__name__}"
+
+
+def _whole(found: Any) -> Any:
+    """Some write whole numbers as 1.0."""
+    return int(found) if isinstance(found, float) and found.is_integer() else found
+
+
+def _name(found: Any) -> str:
+    return str(_whole(found))
 
 
 def _named(value: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
     found = said_in(value, names)
-    return None if found is None else str(found)
+    return None if found is None else _name(found)
 
 
 def _id(value: Mapping[str, Any]) -> str:
-    name = value.get("id")
+    name = _whole(value.get("id"))
     if isinstance(name, bool) or not isinstance(name, str | int) or name == "":
         raise Malformed("it has no id")
     return str(name)

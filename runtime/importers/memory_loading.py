@@ -153,6 +153,8 @@ class MemoryLoader:
             self._compare(memory, waiting[name])
         if self._dry_run:
             self.remembered += len(new)
+            for source in new.values():
+                source.outcome("there")
         elif new:
             self._remember(new)
 
@@ -176,10 +178,12 @@ class MemoryLoader:
             ((_, source),) = new.items()
             if isinstance(error, Conflict) and not self._key_is_held(source):
                 self.existing += 1  # the id was used up here: it was purged or erased
+                source.outcome("gone")
             else:
                 self._refuse(source, str(error))
             return
         for (name, source), memory in zip(new.items(), written, strict=True):
+            source.outcome("there")
             if memory.id != name:  # found by its key
                 self.existing += 1
                 continue
@@ -217,23 +221,46 @@ class MemoryLoader:
     def _compare(self, memory: Memory, source: SourceMemory) -> None:
         if memory.status == "forgotten":
             self.existing += 1
+            source.outcome("gone")
             return
         known = [*source.versions, source.fields]
         if memory.version < len(known) and self._same(memory, known[memory.version - 1]):
-            self.revised += 1
-            if not self._dry_run:
-                self._go_on(memory, source)
+            self._revise(memory, source)
         elif self._same(memory, source.fields) or self._had(memory, source.fields):
-            self.existing += 1
+            self._is_there(source)
             if source.status == "archived" and memory.status == "active" and not self._dry_run:
                 self._go_on(memory, source)
         elif source.origin and _updated(source.fields) > _updated({"metadata": memory.metadata}):
-            self.revised += 1
-            if not self._dry_run:
-                source.versions = [{}] * memory.version
-                self._go_on(memory, source)
+            source.versions = [{}] * memory.version
+            self._revise(memory, source)
+        elif (changes := source.puts_right(memory)) is not None:
+            self._put_right(memory, source, changes)
         else:
             self._refuse(source, f"memory {memory.id} says something else here; it stays as it is")
+
+    def _is_there(self, source: SourceMemory) -> None:
+        self.existing += 1
+        source.outcome("there")
+
+    def _revise(self, memory: Memory, source: SourceMemory) -> None:
+        self.revised += 1
+        source.outcome("there")
+        if not self._dry_run:
+            self._go_on(memory, source)
+
+    def _put_right(self, memory: Memory, source: SourceMemory, changes: dict[str, Any]) -> None:
+        if not changes:
+            self._is_there(source)
+            return
+        assert self._store is not None
+        try:
+            if not self._dry_run:
+                self._store.revise(memory.id, expect_version=memory.version, **changes)
+        except (Conflict, InvalidArgument) as error:
+            self._refuse(source, str(error))
+            return
+        self.revised += 1
+        source.outcome("there")
 
     def _had(self, memory: Memory, fields: dict[str, Any]) -> bool:
         """An earlier version said this."""
@@ -255,6 +282,7 @@ class MemoryLoader:
 
     def _refuse(self, memory: SourceMemory, message: str) -> None:
         self.refused += 1
+        memory.outcome("refused")
         self._problem(Problem(self._file, memory.line, message))
 
 

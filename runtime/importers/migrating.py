@@ -7,45 +7,37 @@ has the record's id as its key, so a second run changes nothing.
 from __future__ import annotations
 
 import os
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from neverforget.runtime.importers.chunked import (
-    CHILDREN,
-    NotRestorable,
-    Record,
-    records_of,
-    restored,
-)
+from neverforget.runtime.importers.chunked import NotRestorable, Record, records_of, restored
+from neverforget.runtime.importers.chunked_memories import memory_from, original_type
 from neverforget.runtime.importers.elements import read_elements
 from neverforget.runtime.importers.loading import Progress
-from neverforget.runtime.importers.memories import memory_of
 from neverforget.runtime.importers.memory_loading import MemoryLoader
 from neverforget.runtime.importers.report import PROBLEMS_MAX
-from neverforget.runtime.importers.source_turn import Malformed, Problem, SourceMemory
+from neverforget.runtime.importers.source_turn import Malformed, Outcome, Problem
 from neverforget.runtime.importers.sources import open_sources
 
 if TYPE_CHECKING:
     from neverforget.runtime.store import Store
 
-REVIEW = "needs-review"  # the tag of what could not be restored
-MIGRATION = "migration"  # in the metadata: what became of it
-ORIGIN = "chunked"
 ANSWERS = ("memories", "results")
-# Endings that are reserved here, or say only that something is a container.
-_RENAMED = {"-chunk": "-part", "-summary": "-digest"}
-_CONTAINERS = ("container", "chunked", "summary", "summarized")
 
 
 class MigrationReport(msgspec.Struct, frozen=True):
     """``records`` read = ``restored`` containers + their ``chunks`` + ``flagged`` (containers that
-    cannot be restored, as such that are chunks of another or hold such a one, their chunks, and
-    chunks whose container is not here) + ``plain`` ones.
-    Of the memories that came of it ``remembered`` are new and ``existing`` were there;
-    ``problems`` holds the first 1,000. With ``dry_run`` nothing was written.
+    cannot be restored, as such that are chunks of another or hold such a one, their chunks, chunks
+    whose container is not here, and containers without any) + ``plain`` ones, as far as the store
+    has them now; + ``refused``, which it has otherwise, or not (each a problem), + ``gone``, which
+    were forgotten or erased here, and stay so. The chunks of a container go where that goes.
+
+    Of the memories that came of it ``remembered`` are new, ``revised`` were kept for review and are
+    restored now, and ``existing`` were there; ``problems`` holds the first 1,000. With ``dry_run``
+    nothing was written.
     """
 
     path: str
@@ -54,7 +46,10 @@ class MigrationReport(msgspec.Struct, frozen=True):
     chunks: int
     flagged: int
     plain: int
+    refused: int
+    gone: int
     remembered: int
+    revised: int
     existing: int
     problem_count: int
     problems: tuple[Problem, ...]
@@ -91,7 +86,8 @@ class _Migration:
         self._dry_run = dry_run or store is None
         self._records: dict[str, Record] = {}
         self._chunks: defaultdict[str, list[Record]] = defaultdict(list)
-        self._read = self._restored = self._used = self._flagged = self._plain = 0
+        self._read = 0
+        self._counts: Counter[str] = Counter()
 
     def run(self, progress: Progress | None) -> MigrationReport:
         self._read_all(progress)
@@ -103,11 +99,14 @@ class _Migration:
         return MigrationReport(
             path=self._path,
             records=self._read,
-            restored=self._restored,
-            chunks=self._used,
-            flagged=self._flagged,
-            plain=self._plain,
-            remembered=self._loader.remembered + self._loader.revised,
+            restored=self._counts["restored"],
+            chunks=self._counts["chunks"],
+            flagged=self._counts["flagged"],
+            plain=self._counts["plain"],
+            refused=self._counts["refused"],
+            gone=self._counts["gone"],
+            remembered=self._loader.remembered,
+            revised=self._loader.revised,
             existing=self._loader.existing,
             problem_count=self._problem_count,
             problems=tuple(self._problems),
@@ -160,13 +159,12 @@ class _Migration:
         if self._is_container(record):
             self._take_container(record)
         elif record.parent is None:
-            self._plain += 1
-            self._add(record, record.text, {})
+            self._add(record, record.text, {}, {"plain": 1})
         elif record.parent not in self._records:
             self._flag(record, f"its container {record.parent} is not in this file")
 
     def _is_container(self, record: Record) -> bool:
-        return record.id in self._chunks or bool(record.children)
+        return record.id in self._chunks or bool(record.children) or record.says_it_was_replaced
 
     def _take_container(self, container: Record) -> None:
         chunks = self._chunks[container.id]
@@ -180,10 +178,9 @@ class _Migration:
                     why = f"part of {container.id}, which cannot be restored"
                     self._flag(chunk, why, quiet=True)
             return
-        self._restored += 1
-        self._used += len(chunks)
         told = {"restored": True, "summary": container.text, "chunks": len(chunks)}
-        self._add(container, text, told, original_type(container, chunks))
+        counts = {"restored": 1, "chunks": len(chunks)}
+        self._add(container, text, told, counts, original_type(container, chunks))
 
     def _check_depth(self, container: Record, chunks: list[Record]) -> None:
         """The text of a container is a summary, and no part of any original. A cycle is no tree."""
@@ -194,72 +191,39 @@ class _Migration:
                 raise NotRestorable(f"its chunk {chunk.id} is a container itself")
 
     def _flag(self, record: Record, why: str, *, quiet: bool = False) -> None:
-        self._flagged += 1
         if not quiet:
             self._problem(Problem(self._path, record.line, f"memory {record.id}: {why}"))
-        self._add(record, record.text, {"restored": False, "why": why})
+        self._add(record, record.text, {"restored": False, "why": why}, {"flagged": 1})
 
     def _add(
-        self, record: Record, text: str, told: Mapping[str, Any], type_name: str | None = None
+        self,
+        record: Record,
+        text: str,
+        told: Mapping[str, Any],
+        counts: Mapping[str, int],
+        type_name: str | None = None,
     ) -> None:
+        """``counts``: how its records count, once they are in the store."""
+
+        def outcome(became: Outcome) -> None:
+            if became == "there":
+                self._counts.update(counts)
+            else:
+                self._counts[became] += sum(counts.values())
+
         try:
-            self._loader.add(memory_from(record, text, told, type_name))
+            memory = memory_from(record, text, told, type_name)
         except Malformed as error:
             self._problem(Problem(self._path, record.line, f"memory {record.id}: {error}"))
+            outcome("refused")
+            return
+        memory.outcome = outcome
+        self._loader.add(memory)
 
     def _problem(self, problem: Problem) -> None:
         self._problem_count += 1
         if len(self._problems) < PROBLEMS_MAX:
             self._problems.append(problem)
-
-
-def memory_from(
-    record: Record, text: str, told: Mapping[str, Any], type_name: str | None = None
-) -> SourceMemory:
-    """What is remembered of a record, with all else that it says in the metadata. Malformed."""
-    line = {n: v for n, v in record.fields.items() if n not in ("id", "content", "memory")}
-    for name in CHILDREN:
-        if any(isinstance(child, dict) for child in line.get(name) or ()):
-            del line[name]
-    line |= {"text": text, "key": record.id}
-    agent, user = line.pop("agent_id", None), line.get("user_id")
-    if agent is not None:
-        line.setdefault("agent", agent)
-    if user is not None:
-        line.setdefault("namespace", ["user", str(user)])
-    given = type_name if type_name is not None else line.get("type")
-    if isinstance(given, str):
-        line["type"] = _allowed(given)
-    if told:
-        line["metadata"] = {**(line.get("metadata") or {}), MIGRATION: dict(told)}
-        if not told["restored"]:
-            line["tags"] = [*(line.get("tags") or []), REVIEW]
-    # What an export of ours means by these is not meant here.
-    for name in ("kind", "status", "version", "versions", "relations"):
-        if name in line:
-            line["metadata"] = {**(line.get("metadata") or {}), name: line.pop(name)}
-    made = memory_of(line, record.line)
-    made.origin = ORIGIN
-    return made
-
-
-def original_type(container: Record, chunks: list[Record]) -> str | None:
-    """What the original was, as far as the types of what is left of it say; None: nothing."""
-    name = str(container.fields.get("type") or "")
-    for word in _CONTAINERS:
-        name = "" if name == word else name.removesuffix(f"-{word}").removesuffix(f"_{word}")
-    if name:
-        return name
-    said = {str(chunk.fields.get("type") or "").removesuffix("-chunk") for chunk in chunks}
-    said -= {"", "chunk"}
-    return said.pop() if len(said) == 1 else None
-
-
-def _allowed(name: str) -> str:
-    for ending, instead in _RENAMED.items():
-        if name.endswith(ending):
-            return name.removesuffix(ending) + instead
-    return name
 
 
 def _memories(value: Any) -> Iterator[Any]:

@@ -3,11 +3,14 @@ with the rest."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
+
+if TYPE_CHECKING:
+    from neverforget.runtime.memory_values import Memory
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -47,13 +50,26 @@ class SourceRelation:
     weight: float
 
 
+# There; refused (reported); or forgotten or erased here, and left so.
+Outcome = Literal["there", "refused", "gone"]
+
+
+def _leaves(memory: Memory) -> None:
+    return None
+
+
+def _unheard(outcome: Outcome) -> None: ...
+
+
 @dataclass(slots=True)
 class SourceMemory:
     """One memory of a file. ``fields`` are the arguments of ``Store.remember``.
 
     ``id``, ``relations``, ``status`` and ``versions`` (the fields of each version before this one,
     oldest first) come from our own export. ``origin`` names what an identity of others belongs to:
-    "mem0", whose id is the key.
+    "mem0", whose id is the key. ``puts_right`` is asked about a memory that says something else in
+    the store: which changes put it right, {} for none, None for leaving it. ``outcome`` is told
+    what became of it.
     """
 
     line: int
@@ -64,6 +80,8 @@ class SourceMemory:
     versions: list[dict[str, Any]] = field(default_factory=list)
     relations: list[SourceRelation] = field(default_factory=list)
     origin: str = ""
+    puts_right: Callable[[Memory], dict[str, Any] | None] = _leaves
+    outcome: Callable[[Outcome], None] = _unheard
 
 
 @dataclass(slots=True)

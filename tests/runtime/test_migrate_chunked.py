@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 import neverforget as nf
 from neverforget.runtime.importers.chunked import NotRestorable, Record, restored
-from neverforget.runtime.importers.migrating import REVIEW, MigrationReport, migrate
+from neverforget.runtime.importers.chunked_memories import REVIEW
+from neverforget.runtime.importers.migrating import MigrationReport, migrate
 from tests.runtime.cli_calls import Cli
 
 TEXT = "Refunds are paid within 14 days. " * 40 + "Ünïcode — 漢字 👩‍👩‍👧 at the end."
@@ -190,6 +191,126 @@ def test_a_container_that_is_a_chunk_as_well_is_flagged(
     for record in records:
         memory = store.get(key=record["id"])
         assert memory.text == record["text"] and REVIEW in memory.tags
+
+
+def counted(report: MigrationReport) -> dict[str, int]:
+    """How its records count, and what was done of the memories; without what is 0."""
+    names = ("restored", "chunks", "flagged", "plain", "refused", "gone")
+    found = {n: getattr(report, n) for n in (*names, "remembered", "revised", "existing")}
+    assert sum(found[name] for name in names) == report.records
+    return {name: count for name, count in found.items() if count}
+
+
+def test_what_was_kept_for_review_is_restored_by_a_file_that_is_complete(
+    store: nf.Store, migrated: Any
+) -> None:
+    """It was refused as something else than the file says, and counted as restored all the same."""
+    records = exported(original_length=len(TEXT))
+    assert not migrated(records[:-1]).ok
+    kept = store.get(key="mem-1")
+    assert (kept.text, REVIEW in kept.tags) == ("About refunds.", True)
+    store.tag(kept.id, "mine")
+    assert counted(migrated(records, dry_run=True))["revised"] == 1
+    assert store.get(key="mem-1").version == 1
+    count = len(records) - 1
+    report = migrated(records)
+    assert report.ok and counted(report) == {"restored": 1, "chunks": count, "revised": 1}
+    memory = store.get(key="mem-1")
+    assert (memory.text, memory.version, memory.type) == (TEXT, 2, "policy")
+    assert sorted(memory.tags) == ["mine", "money"] and memory.metadata["team"] == "support"
+    told = {"restored": True, "summary": "About refunds.", "chunks": count}
+    assert memory.metadata["migration"] == told
+    again = migrated(records)
+    assert again.ok and counted(again) == {"restored": 1, "chunks": count, "existing": 1}
+    assert store.get(key="mem-1").version == 2
+
+
+def test_what_was_changed_here_is_refused_and_does_not_count_as_restored(
+    store: nf.Store, migrated: Any, tmp_path: Path, cli: Cli
+) -> None:
+    records = exported(original_length=len(TEXT))
+    migrated(records[:-1])
+    store.revise(store.get(key="mem-1").id, text="Refunds: see the handbook.")
+    report = migrated(records)
+    assert not report.ok and counted(report) == {"refused": len(records)}
+    assert store.get(key="mem-1").text == "Refunds: see the handbook."
+    store.forget(store.get(key="mem-1").id, confirm=nf.CONFIRMED)
+    report = migrated(records)
+    assert report.ok and counted(report) == {"gone": len(records), "existing": 1}
+    store.close()
+    ran = cli("migrate-chunked", tmp_path / "store", tmp_path / "old.json")
+    assert ran.code == 0 and "originals restored  0" in ran.out and "forgotten here" in ran.out
+
+
+REPLACED: dict[str, dict[str, Any]] = {
+    "a count": {"chunk_count": 4},
+    "a count in the metadata": {"metadata": {"total_chunks": 4.0}},
+    "a length": {"original_length": 5_000},
+    "a length that is no number": {"metadata": {"original_length": "long"}},
+}
+
+
+@pytest.mark.parametrize("name", REPLACED)
+def test_a_container_whose_chunks_are_all_missing_is_flagged(
+    store: nf.Store, migrated: Any, name: str
+) -> None:
+    """It passed for a memory that was never cut."""
+    report = migrated([{"id": "m", "text": "In short.", **REPLACED[name]}])
+    assert not report.ok and counted(report) == {"flagged": 1, "remembered": 1}
+    assert REVIEW in store.get(key="m").tags
+
+
+def test_what_says_that_it_is_whole_is_no_container(migrated: Any) -> None:
+    plain = [
+        {"id": "a", "text": "Größe", "original_length": 5},
+        {"id": "b", "text": "Größe", "original_length": 7.0, "chunk_count": 0},
+        {"id": "c", "text": "Concert", "start": "2025-03-01", "index": "x"},
+    ]
+    report = migrated(plain)
+    assert report.ok and counted(report) == {"plain": 3, "remembered": 3}
+
+
+def test_whole_numbers_may_be_written_as_fractions(store: nf.Store, migrated: Any) -> None:
+    records = exported(original_length=float(len(TEXT)), chunk_count=float(len(pieces(TEXT, 300))))
+    for chunk in records[1:]:
+        chunk.update({n: float(chunk[n]) for n in ("chunk_index", "start", "end")}, parent_id=1.0)
+    records[0]["id"] = 1
+    assert migrated(records).ok and store.get(key="1").text == TEXT
+
+
+@pytest.mark.parametrize("wrong", [{"chunk_index": "one"}, {"start": [0]}, {"end": 1.5}])
+def test_a_field_of_a_wrong_type_costs_the_original_and_no_chunk(
+    store: nf.Store, migrated: Any, wrong: dict[str, Any]
+) -> None:
+    """Such a chunk was lost, and its container remembered without a word."""
+    records = exported(original_length=len(TEXT))
+    records[2] |= wrong
+    report = migrated(records)
+    assert counted(report) == {"flagged": len(records), "remembered": len(records)}
+    assert f"its chunk mem-1-c1: {next(iter(wrong))} must be a whole" in report.problems[0].message
+    assert all(REVIEW in store.get(key=each["id"]).tags for each in records)
+
+
+def test_children_that_are_no_list_are_flagged_too(store: nf.Store, migrated: Any) -> None:
+    report = migrated([*exported(chunks=5, original_length=len(TEXT))])
+    assert report.restored == 0 and REVIEW in store.get(key="mem-1").tags
+
+
+def test_what_cannot_be_remembered_counts_as_refused(migrated: Any) -> None:
+    report = migrated([{"id": "a", "text": "one", "tags": "x"}, {"id": "b", "text": "two"}])
+    assert report.problem_count == 1 and counted(report) == {
+        "refused": 1,
+        "plain": 1,
+        "remembered": 1,
+    }
+
+
+@pytest.mark.parametrize("content", ["", "[]", "\n"])
+def test_of_an_empty_file_it_says_so(cli: Cli, tmp_path: Path, content: str) -> None:
+    file = tmp_path / "old.json"
+    file.write_text(content)
+    ran = cli("migrate-chunked", tmp_path / "memory", file)
+    assert (ran.code, ran.out) == (0, "") and "nothing in it" in ran.err
 
 
 @pytest.mark.parametrize("joint", ["", "\n", "\n\n", " "])
