@@ -215,6 +215,16 @@ def test_one_that_is_refused_does_not_stop_the_others(new: nf.Store, tmp_path: P
     assert {each.text for each in new.memories()} == {"by hand", "good", "dangling"}
 
 
+def test_a_relation_to_a_chunk_is_a_problem_of_its_line(new: nf.Store, tmp_path: Path) -> None:
+    told = new.remember("All about parcels and what they cost. " * 100)
+    new.settle()
+    target = new.chunks(told.id)[0].id
+    line = {"kind": "memory", "text": "learned", "relations": [{"kind": "k", "target": target}]}
+    report = import_file(new, written(tmp_path / "lines.jsonl", line))
+    (problem,) = report.problems
+    assert report.remembered == 1 and f"relate its original {told.id}" in str(problem)
+
+
 def test_the_same_line_twice_is_two_memories(new: nf.Store, tmp_path: Path) -> None:
     path = tmp_path / "lines.jsonl"
     path.write_text('{"kind": "memory", "text": "again"}\n' * 2)
