@@ -30,7 +30,7 @@ QUICK_BYTES: Final = 64 * 1024 * 1024  # of what is stored, that an orderly end 
 QUICK_CHANGES: Final = 2_000
 PAUSE_S_MIN: Final = 0.5
 PAUSE_S_MAX: Final = 60.0
-_LOOK_S: Final = 0.05  # until what was written is synced
+_LOOK_S: Final = 0.05  # until a log that has failed is opened anew
 _END_S: Final = 10.0
 _SLICE: Final = 256
 _IDLE_SHARE: Final = 100  # vectors in memory alone that an idle owner stores, of all: a hundredth
@@ -171,14 +171,14 @@ class Storing:
         if self._stored.is_damaged():
             self.store_anew()
         with self._owner_waits():
-            if self._stored.index.upto < self._region.durable:
+            if self._region.poisoned is not None:  # its owner opens another
+                self._not_before = self._monotonic() + _LOOK_S
+                return
+            if self._stored.index.upto < self._region.written:
                 self._stored.index.notice()  # the owner has put it off
             if not self._may_begin():
                 return  # after an erasure or damage: for the vectors that are under way
-            if self._region.durable < self._stored.index.upto:
-                # What is stored must not be newer than what is safe: a sync is due.
-                self._not_before = self._monotonic() + _LOOK_S
-                return
+            self._region.sync()  # what is stored must not be newer than what is safe
             publication = self._stored.begin(anew=self._anew, vectors=self._with_vectors)
         self._running, self._outcome, self._changed_at = publication, None, None
         self._vectors_wait = False

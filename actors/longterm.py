@@ -195,6 +195,10 @@ class LongTerm(RegionOwner[LongTermRegion]):
         )
         return min((at for at in dues if at is not None), default=None)
 
+    def _sync_and_prove(self, region: LongTermRegion, now: float) -> None:
+        with self._turn:  # who stores a generation syncs as well
+            super()._sync_and_prove(region, now)
+
     def _pass_time(self, now: float) -> None:
         self._news = False
         self._recalls.look()

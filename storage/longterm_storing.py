@@ -88,6 +88,7 @@ class Storing:
         state, index = self._state, self.index
         assert self._publication is None, "one is being written"
         moment = self._moment = Moment.of(state, index.upto)
+        assert state.applied <= moment.upto, "notice first: the table knows more than the indexes"
         assert state.log.durable >= moment.upto, "sync first: the log must not lose what is stored"
         anew = anew or index.erased
         erasures = index.erasures

@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 
-from neverforget.actors import longterm_checks, longterm_searching
 from neverforget.actors import longterm_messages as m
+from neverforget.actors import longterm_searching
 from neverforget.actors.index_folders import IndexFolders
 from neverforget.actors.messages import SYNC_PROCESS, Failure, Verify, VerifyReply
 from neverforget.actors.open_indexes import OpenIndexes
 from neverforget.actors.query_vectors import QueryVectors
 from neverforget.actors.recall_answers import Hits
 from neverforget.actors.store_embedder import StoreEmbedder
+from neverforget.storage import manifest
 from neverforget.storage.embedder_file import EmbedderFile
 from neverforget.storage.manifest import Examined, examine
 from neverforget.storage.results import Finding
@@ -182,7 +183,7 @@ def test_a_file_that_is_replaced_under_the_look_at_it_is_not_damaged(
             return replace(found, findings=(missing,))
         return found
 
-    monkeypatch.setattr(longterm_checks, "examine", examine_and_see)
+    monkeypatch.setattr(manifest, "examine", examine_and_see)
     longterm.remember("tea")
     assert longterm.ask(Verify(1), VerifyReply).findings == []
     assert len(looks) == 2
