@@ -30,6 +30,7 @@ from neverforget.storage.filesystem import Buffer, File, FileSystem
 Depth = Literal["size", "crc", "sha"]
 
 _PIECE_BYTES = 1 << 20
+_UNSYNCED_MAX = 4 << 20  # bytes that one sync writes: an append's sync waits behind it
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -50,7 +51,7 @@ class Sink:
     def __init__(self, file: File) -> None:
         self._file = file
         self._gathered = bytearray()
-        self._offset = 0
+        self._offset = self._synced = 0
         self._crc = 0
         self._sha = hashlib.sha256()
 
@@ -76,6 +77,9 @@ class Sink:
             self._file.allocate(self._offset + len(piece))
             self._file.pwrite([piece], self._offset)
             self._offset += len(piece)
+            if self._offset - self._synced >= _UNSYNCED_MAX:
+                self._file.fdatasync()
+                self._synced = self._offset
             self._crc = crc32c(piece, self._crc)
             self._sha.update(piece)
 

@@ -173,6 +173,8 @@ class TextDisk:
             write_state(self._fs, self.directory, state)
             return state
         except NeverforgetError as error:  # of whoever gives the documents: the owner ends
+            if _is_full(error):
+                raise _no_room(self.directory) from error
             self._poisoned = str(error)
             raise
         except (ValueError, OSError) as error:
