@@ -153,7 +153,8 @@ def test_an_owner_stopped_before_anybody_greeted_it_is_replaced(
         until(lambda: psutil.Process(second).status() == psutil.STATUS_STOPPED, "it to stop")
         host._watchdog.check(owner)
         until(lambda: dead(second), "the stopped one to be ended")
-        until(lambda: served(host) not in (0, second), "the one after it to serve")
+        until(lambda: served(host) not in (0, second), "the one after it to answer")
+        until(lambda: successor(region, second) not in (0, first.pid), "it to have its lock")
         holder = read_holder(region)
         assert holder is not None and holder.restarts == 2
     finally:
