@@ -418,8 +418,12 @@ def test_an_owner_that_stays_so_is_named_after_the_deadline(
     rude.replies = [SESSION]
     ask(info_request())  # greeted
     rude.replies = [Failure(0, code, "still", {}) for _ in range(10_000)]
-    with pytest.raises(error, match="still"):
-        ask(append_request(RequestIds()), SOON)
+    named = False
+    while not named:  # now and then the last answer comes when the time is up already
+        with pytest.raises((error, nf.Unavailable)) as caught:
+            ask(append_request(RequestIds()), SOON)
+        named = isinstance(caught.value, error) and "still" in str(caught.value)
+        assert named or isinstance(caught.value, nf.Unavailable)
 
 
 def test_somebody_else_at_the_socket_is_not_talked_to(short_path: Path) -> None:
