@@ -11,13 +11,12 @@ import pickle
 from typing import TYPE_CHECKING, Any
 
 from neverforget.runtime.embedder_names import MINILM, NONE, check_name
+from neverforget.runtime.object_checks import OBJECT, check_object
 from neverforget.storage.errors import InvalidArgument, NotFound
 
 if TYPE_CHECKING:
     from neverforget.actors.embedder_checked import CheckedEmbedder
     from neverforget.actors.embedder_contract import Embedder
-
-OBJECT = "object:"
 
 
 def check(embedder: object) -> None:
@@ -25,17 +24,8 @@ def check(embedder: object) -> None:
     if isinstance(embedder, str):
         check_name(embedder)
         return
-    missing = [
-        n
-        for n in ("model_id", "dimension", "embed")
-        if not hasattr(type(embedder), n) and n not in getattr(embedder, "__dict__", {})
-    ]
-    if isinstance(embedder, type) or missing:
-        what = "a class" if isinstance(embedder, type) else f"without {', '.join(missing)}"
-        raise InvalidArgument(
-            "an embedder is a name or an object with model_id, dimension and embed(texts); this is "
-            f"{what}: {type(embedder).__name__}"
-        )
+    needs = ("model_id", "dimension", "embed")
+    check_object(embedder, "an embedder", needs, "model_id, dimension and embed(texts)")
 
 
 def stored_name(embedder: str | Embedder) -> str:

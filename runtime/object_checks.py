@@ -1,8 +1,55 @@
-"""What an object that a caller brings along must have, before anything is done with it."""
+"""What a setting names that does work for a store: by name, at an endpoint, or an object of the
+caller's own.
+"""
 
 from __future__ import annotations
 
-from neverforget.storage.errors import InvalidArgument
+from typing import Any, NamedTuple
+
+from neverforget.runtime.openai_names import FORM, OPENAI, parse_openai
+from neverforget.storage.errors import InvalidArgument, NotFound
+
+OBJECT = "object:"  # what a store's settings keep of an object, before its id
+
+
+class NamedKind(NamedTuple):
+    """One kind of these. ``what``: "a summarizer"; ``setting``: its keyword of ``open``;
+    ``names``: those that need no endpoint; ``key_variable``: of its endpoints' key; ``needs``: what
+    an object must have, its id first; ``form``: the same for people.
+    """
+
+    what: str
+    setting: str
+    names: tuple[str, ...]
+    key_variable: str
+    needs: tuple[str, ...]
+    form: str
+
+    def check(self, value: object) -> None:
+        """Raises InvalidArgument for what is none. No I/O; loads nothing."""
+        if not isinstance(value, str):
+            check_object(value, self.what, self.needs, self.form)
+        elif value.startswith(OPENAI):
+            parse_openai(value, self.what, self.key_variable)
+        elif value not in self.names and not value.startswith(OBJECT):
+            shown = repr(value) if value.isidentifier() else "that"  # it may hold a password
+            known = ", ".join(f'"{name}"' for name in (*self.names, FORM))
+            raise InvalidArgument(
+                f"no {self.setting} is called {shown}; there are {known}, or an object with "
+                f"{self.form}"
+            )
+
+    def stored_name(self, value: Any) -> str:
+        """What a store's settings keep of it: the name, or "object:" and its id."""
+        self.check(value)
+        return value if isinstance(value, str) else f"{OBJECT}{getattr(value, self.needs[0])}"
+
+    def not_given(self, name: str) -> NotFound:
+        """Only the name of an object is there: it has to be passed itself."""
+        return NotFound(
+            f"this store has the {self.setting} {name!r}, and its host was not given that object; "
+            f"pass {self.setting}=... where the store is hosted"
+        )
 
 
 def check_object(value: object, what: str, names: tuple[str, ...], form: str) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from neverforget.runtime import embedders, summarizers
+from neverforget.runtime.object_checks import OBJECT
 from neverforget.storage.errors import InvalidArgument
 
 SyncLevel = Literal["disk", "process"]
@@ -84,8 +85,8 @@ def check_zone(name: str, value: object) -> None:
 
 def check_embedder(name: str, value: object) -> None:
     """A name, an object with the protocol, or what a store keeps of such an object."""
-    if isinstance(value, str) and value.startswith(embedders.OBJECT):
-        if len(value) > len(embedders.OBJECT):
+    if isinstance(value, str) and value.startswith(OBJECT):
+        if len(value) > len(OBJECT):
             return
         raise InvalidArgument(f"{name}={value!r} names no object")
     embedders.check(value)
@@ -93,8 +94,7 @@ def check_embedder(name: str, value: object) -> None:
 
 def check_summarizer(name: str, value: object) -> None:
     """A name, an object with the protocol, or what a store keeps of such an object."""
-    summarizers.check(value)
-    kept = summarizers.stored_name(value)  # type: ignore[arg-type]
+    kept = summarizers.stored_name(value)
     if not kept.isprintable() or len(kept) > NAME_CHARACTERS_MAX:
         raise InvalidArgument(
             f"{name}: summarizer_id is printable text of up to {NAME_CHARACTERS_MAX} characters"

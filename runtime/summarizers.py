@@ -9,44 +9,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from neverforget.runtime.object_checks import check_object
-from neverforget.runtime.openai_names import FORM, OPENAI, SUMMARIZER_KEY, parse_openai
-from neverforget.storage.errors import InvalidArgument, NotFound
+from neverforget.runtime.object_checks import OBJECT, NamedKind
+from neverforget.runtime.openai_names import SUMMARIZER_KEY
 
 if TYPE_CHECKING:
     from neverforget.actors.summarizer_contract import Summarizer
 
-NONE, EXTRACTIVE, OBJECT = "none", "extractive", "object:"
-FORM_OF_OBJECT = "summarizer_id and summarize(text)"
-
-
-def check(summarizer: object) -> None:
-    """Raises InvalidArgument for what is no summarizer. No I/O; loads nothing."""
-    if isinstance(summarizer, str):
-        _check_name(summarizer)
-        return
-    check_object(summarizer, "a summarizer", ("summarizer_id", "summarize"), FORM_OF_OBJECT)
-
-
-def _check_name(name: str) -> None:
-    if name in (NONE, EXTRACTIVE):
-        return
-    if name.startswith(OPENAI):
-        parse_openai(name, "a summarizer", SUMMARIZER_KEY)
-        return
-    if name.startswith(OBJECT):  # what a store's settings keep of an object
-        return
-    shown = repr(name) if name.isidentifier() else "that"  # it may hold a password
-    raise InvalidArgument(
-        f'no summarizer is called {shown}; there are "{NONE}", "{EXTRACTIVE}", "{FORM}", or an '
-        "object with summarizer_id and summarize(text)"
-    )
-
-
-def stored_name(summarizer: str | Summarizer) -> str:
-    """What a store's settings keep of it: the name, or "object:SUMMARIZER_ID"."""
-    check(summarizer)
-    return summarizer if isinstance(summarizer, str) else f"{OBJECT}{summarizer.summarizer_id}"
+NONE, EXTRACTIVE = "none", "extractive"
+_KIND = NamedKind(
+    "a summarizer",
+    "summarizer",
+    (NONE, EXTRACTIVE),
+    SUMMARIZER_KEY,
+    ("summarizer_id", "summarize"),
+    "summarizer_id and summarize(text)",
+)
+check, stored_name = _KIND.check, _KIND.stored_name
 
 
 def made(summarizer: str | Summarizer) -> Summarizer | None:
@@ -63,10 +41,7 @@ def made(summarizer: str | Summarizer) -> Summarizer | None:
 
         return ExtractiveSummarizer()
     if summarizer.startswith(OBJECT):
-        raise NotFound(
-            f"this store has the summarizer {summarizer!r}, and its host was not given that "
-            "object; pass summarizer=... where the store is hosted"
-        )
+        raise _KIND.not_given(summarizer)
     from neverforget.runtime.summarizer_openai import OpenAISummarizer
 
     return OpenAISummarizer(summarizer)
