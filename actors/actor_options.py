@@ -26,7 +26,7 @@ EMBEDDER: dict[str, Any] = {
     "max_restarts": -1,
     # Who asked asks again, or another member.
     "max_task_retries": 0,
-    # One native thread, at a lower priority (embedder_actor.NICE). With a CPU reserved, a store on
+    # One native thread, at a lower priority (background.NICE). With a CPU reserved, a store on
     # a machine of two would have none left for the application's own tasks.
     "num_cpus": 0,
     # Texts come over the socket; calls only describe and stop it.
@@ -38,7 +38,7 @@ CHUNKER: dict[str, Any] = {
     "max_restarts": 0,
     # What is cut twice is cut once too often; who asked decides.
     "max_task_retries": 0,
-    # It works only while somebody waits for nothing, at a lower priority (chunker_actor.NICE).
+    # It works only while somebody waits for nothing, at a lower priority (background.NICE).
     "num_cpus": 0,
     # One thread asks it.
     "max_concurrency": 1,

@@ -7,11 +7,11 @@ document is said of that one, and the others go on. Neither reason holds anythin
 from __future__ import annotations
 
 import logging
-import pickle
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from neverforget.actors.background import unpickled
 from neverforget.actors.bounded_calls import BoundedCalls
 from neverforget.actors.chunker_spec import Chunked, ChunkerSpec, Cut, Document
 from neverforget.actors.splitter import split
@@ -92,19 +92,10 @@ class Chunker:
     def _made(self) -> Summarizer | None:
         spec = self._spec
         assert spec.make is not None
-        if spec.pickled is None:
-            made: Summarizer | None = spec.make(spec.summarizer)
-            return made
-        try:
-            summarizer = pickle.loads(spec.pickled)
-        except Exception as error:
-            raise Unavailable(
-                f"the summarizer {spec.summarizer} cannot be loaded in its own process "
-                f"({type(error).__name__}: {error}); define its class in a module that can be "
-                "imported there",
-                outcome="not_applied",
-            ) from error
-        made = spec.make(summarizer)
+        what: Any = spec.summarizer
+        if spec.pickled is not None:
+            what = unpickled(spec.pickled, f"the summarizer {spec.summarizer}")
+        made: Summarizer | None = spec.make(what)
         return made
 
     def _useless(self, why: str) -> Unavailable:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from neverforget.actors.background import give_way
 from neverforget.actors.chunker_spec import Chunked, ChunkerSpec, Document
 from neverforget.actors.process_end import when_ended
 from neverforget.storage.directory_lock import ProcessId
@@ -13,15 +14,13 @@ from neverforget.storage.directory_lock import ProcessId
 if TYPE_CHECKING:
     from neverforget.actors.chunker import Chunker
 
-NICE = 5  # background work gives way to owners; with a processor to spare it costs nothing
-
 
 class ChunkerActor:
     """What it raises when it is made, or asked, is what the one who had it made is told."""
 
     def __init__(self, spec: ChunkerSpec, owner: ProcessId) -> None:
         when_ended(owner, lambda: os._exit(1))
-        os.nice(NICE)
+        give_way()
         self._spec = spec
         self._chunker: Chunker | None = None
 

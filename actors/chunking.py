@@ -25,6 +25,7 @@ from neverforget.actors.longterm_spec import LongTermSpec
 from neverforget.actors.messages import AnyReply, Failure
 from neverforget.actors.splitter import SPLITTER_VERSION
 from neverforget.actors.summaries import Summaries
+from neverforget.actors.worker_threads import joined
 from neverforget.storage.clock import Clock
 from neverforget.storage.errors import (
     Conflict,
@@ -134,11 +135,7 @@ class Chunking:
         """
         self._ending.set()
         self._woken.set()
-        if self._thread.is_alive() and self._thread is not threading.current_thread():
-            self._thread.join(_END_S)
-            if self._thread.is_alive():
-                log.error("the thread %s hangs, and may still read what closes", self._thread.name)
-        return not self._thread.is_alive()
+        return joined(self._thread, _END_S)
 
     # ---- the thread ------------------------------------------------------------------------------
 

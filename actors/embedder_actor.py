@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import pickle
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from neverforget.actors.actor_shell import ActorShell, Owner
+from neverforget.actors.background import give_way, unpickled
 from neverforget.actors.embedder_spec import EmbedderSpec
-
-NICE = 5  # background work gives way to owners; with a processor to spare it costs nothing
 
 Make = Callable[[Any], Any]
 
@@ -26,23 +23,11 @@ class EmbedderActor(ActorShell):
 
 
 def _made(spec: EmbedderSpec, make: Make, objects: Mapping[str, bytes]) -> Owner:
-    os.nice(NICE)
+    give_way()
     from neverforget.actors.embedder_pool import EmbedderService
-    from neverforget.storage.errors import Unavailable
 
     def one(name: str) -> Any:
         pickled = objects.get(name)
-        if pickled is None:
-            return make(name)
-        try:
-            embedder = pickle.loads(pickled)
-        except Exception as error:
-            raise Unavailable(
-                f"the embedder {name} cannot be loaded in its own process "
-                f"({type(error).__name__}: {error}); define its class in a module that can be "
-                "imported there",
-                outcome="not_applied",
-            ) from error
-        return make(embedder)
+        return make(name if pickled is None else unpickled(pickled, f"the embedder {name}"))
 
     return EmbedderService(spec, one)

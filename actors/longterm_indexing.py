@@ -8,7 +8,6 @@ it. What it cannot do now, it tries again after a pause, and says why.
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -28,6 +27,7 @@ from neverforget.actors.query_preparation import prepare_text
 from neverforget.actors.reindexing import Reindexing
 from neverforget.actors.store_embedder import StoreEmbedder
 from neverforget.actors.suspected_damage import SuspectedDamage
+from neverforget.actors.worker_threads import joined
 from neverforget.storage.clock import Clock
 from neverforget.storage.embedder_file import EmbedderFile, collect_folders
 from neverforget.storage.errors import EmbedderMismatch, NeverforgetError, Unavailable
@@ -37,7 +37,6 @@ from neverforget.storage.longterm_index import LongTermIndex, Waiting
 from neverforget.storage.results import Finding
 
 _LOOK_S: Final = 0.05
-log = logging.getLogger(__name__)
 _END_S: Final = 15.0
 
 
@@ -183,11 +182,7 @@ class Indexing:
         """End in order; what is not stored is derived again. False: it still hangs in a disk."""
         self._ending.set()
         self._woken.set()
-        if self._thread.is_alive() and self._thread is not threading.current_thread():
-            self._thread.join(_END_S)
-            if self._thread.is_alive():
-                log.error("the thread %s hangs, and may still read what closes", self._thread.name)
-        return not self._thread.is_alive()
+        return joined(self._thread, _END_S)
 
     # ---- the thread ------------------------------------------------------------------------------
 

@@ -71,3 +71,14 @@ class WorkerThreads:
             finally:
                 with self._lock:
                     self._undone -= 1
+
+
+def joined(thread: threading.Thread, wait_s: float) -> bool:
+    """Whether it has ended, if need be within ``wait_s``; where it has not, that is logged. One
+    that is not started has nothing to end, and a thread does not wait for itself.
+    """
+    if thread.is_alive() and thread is not threading.current_thread():
+        thread.join(wait_s)
+        if thread.is_alive():
+            log.error("the thread %s hangs, and may still read what closes", thread.name)
+    return not thread.is_alive()

@@ -2,21 +2,19 @@
 
     python -m tests.faults.chunking_owner
 
-On standard input the directory of a store: a child says ``ready``, waits for a line, opens the
-owner of the store with a chunker beside it, waits until everything is chunked, and closes it; then
-``end STATUS``, negative for the signal that killed it. Forked, so that a death costs no start of
-Python.
+A line is the directory of a store: its owner is opened with a chunker beside it, everything is
+chunked, and it is closed; see ``forked.py``.
 """
 
 from __future__ import annotations
 
-import os
 import sys
-import traceback
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.actors.chunkers import Scripted, long_text
 from tests.actors.longterm_owners import OwnedLongTerm, create, own
+from tests.faults.forked import main
 
 WORDS = ("first", "second", "third")
 
@@ -35,32 +33,14 @@ def furnish(directory: Path) -> list[str]:
     return ids
 
 
-def tell(line: str) -> None:
-    os.write(1, f"{line}\n".encode())
-
-
-def child(directory: str) -> int:
-    try:
-        tell("ready")
-        os.read(0, 100)
+def prepared(directory: str) -> Callable[[], None]:
+    def carry_out() -> None:
         owned = owner(Path(directory))
         owned.settle()
         owned.owner.close()
-        return 0
-    except BaseException:
-        traceback.print_exc()
-        return 1
 
-
-def main() -> int:
-    while line := sys.stdin.readline():
-        pid = os.fork()
-        if not pid:
-            os._exit(child(line.strip()))
-        _, status = os.waitpid(pid, 0)
-        tell(f"end {os.waitstatus_to_exitcode(status)}")
-    return 0
+    return carry_out
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(prepared))

@@ -2,21 +2,19 @@
 
     python -m tests.faults.forgetter
 
-On standard input ``OPERATION DIRECTORY``: a child opens the store there, with everything derived
-from it, says ``open``, waits for a line, and carries the operation out; then ``end STATUS``,
-negative for the signal that killed it. Forked, so that a death costs no start of Python.
+A line is ``OPERATION DIRECTORY``: the store there is opened with everything derived from it, then
+the operation is carried out; see ``forked.py``.
 """
 
 from __future__ import annotations
 
-import os
 import sys
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from neverforget.storage.longterm_results import MemoryFilter
+from tests.faults.forked import main
 from tests.storage.small_index import IndexBench
 from tests.storage.small_longterm import memory_id
 
@@ -64,32 +62,11 @@ def carry_out(b: IndexBench, operation: str) -> Any:
     return answer
 
 
-def tell(line: str) -> None:
-    os.write(1, f"{line}\n".encode())
-
-
-def child(operation: str, directory: str) -> int:
-    try:
-        b = IndexBench(Path(directory))
-        tell("open")
-        os.read(0, 100)
-        carry_out(b, operation)
-        return 0
-    except BaseException:
-        traceback.print_exc()
-        return 1
-
-
-def main() -> int:
-    while line := sys.stdin.readline():
-        operation, directory = line.split()
-        pid = os.fork()
-        if not pid:
-            os._exit(child(operation, directory))
-        _, status = os.waitpid(pid, 0)
-        tell(f"end {os.waitstatus_to_exitcode(status)}")
-    return 0
+def prepared(line: str) -> Callable[[], object]:
+    operation, directory = line.split()
+    b = IndexBench(Path(directory))
+    return lambda: carry_out(b, operation)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(prepared))

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import shutil
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,8 +20,8 @@ from neverforget.storage.filesystem import LocalFileSystem
 from neverforget.storage.longterm import LongTermRegion
 from neverforget.storage.results import AuditView
 from tests.actors.longterm_owners import STORE_ID, OwnedLongTerm, views
-from tests.conftest import ROOT
 from tests.faults.chunking_owner import furnish, owner
+from tests.faults.forked import Forked
 from tests.faults.shim import Action, Shim
 
 CALLS = ("pwrite", "write", "fdatasync", "fsync", "rename")
@@ -31,47 +29,9 @@ QUICK_DEATHS = 12  # --long: all
 Chunks = dict[str, list[str]]
 
 
-class ChunkingOwner:
-    """See ``chunking_owner.py``."""
-
-    def __init__(self, shim: Shim) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.faults.chunking_owner"],
-            env=shim.environment,
-            cwd=ROOT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-    def ready(self, directory: Path) -> None:
-        self._say(str(directory))
-        assert self._hear() == "ready"
-
-    def go(self) -> int:
-        """The exit code; negative: killed by that signal."""
-        self._say("go")
-        return int(self._hear().removeprefix("end "))
-
-    def close(self) -> None:
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.close()
-        assert self._process.wait(30) == 0
-        self._process.stdout.close()
-
-    def _say(self, line: str) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.write(line + "\n")
-        self._process.stdin.flush()
-
-    def _hear(self) -> str:
-        assert self._process.stdout is not None
-        return self._process.stdout.readline().strip()
-
-
 @pytest.fixture
-def chunking(shim: Shim) -> Iterator[ChunkingOwner]:
-    one = ChunkingOwner(shim)
+def chunking(shim: Shim) -> Iterator[Forked]:
+    one = Forked("tests.faults.chunking_owner", shim)
     yield one
     one.close()
 
@@ -100,7 +60,7 @@ def as_it_was_left(store: Path, ids: list[str]) -> Chunks:
 
 @pytest.mark.timeout(1200)
 def test_a_killed_owner_leaves_all_chunks_of_a_memory_or_none(
-    chunking: ChunkingOwner, shim: Shim, tmp_path: Path, long_run: bool
+    chunking: Forked, shim: Shim, tmp_path: Path, long_run: bool
 ) -> None:
     template = tmp_path / "template"
     ids = furnish(template)
@@ -109,7 +69,7 @@ def test_a_killed_owner_leaves_all_chunks_of_a_memory_or_none(
         shutil.copytree(template, tmp_path / name)
         return tmp_path / name
 
-    chunking.ready(copied("counted"))
+    chunking.ready(str(copied("counted")))
     rules = {call: shim.arm(call, Action.COUNT, path=str(tmp_path)) for call in CALLS}
     assert chunking.go() == 0
     points = [
@@ -128,7 +88,7 @@ def test_a_killed_owner_leaves_all_chunks_of_a_memory_or_none(
     for at, (call, nth, action) in enumerate(points):
         shim.disarm_all()
         store = copied(f"store{at}")
-        chunking.ready(store)
+        chunking.ready(str(store))
         shim.arm(call, action, path=str(store), first=nth)
         code = chunking.go()
         assert code in (-signal.SIGKILL, 0), (call, nth, action)  # threads: calls may be fewer

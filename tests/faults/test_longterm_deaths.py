@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import shutil
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.conftest import ROOT
 from tests.faults.forgetter import OPERATIONS, WORD, carry_out, furnish
+from tests.faults.forked import Forked
 from tests.faults.shim import Action, Shim
 from tests.storage.bytes_left import files_holding, indexes_holding
 from tests.storage.small_index import IndexBench, indexed
@@ -27,47 +25,9 @@ CALLS = ("pwrite", "write", "fdatasync", "fsync", "rename", "unlink")
 QUICK_DEATHS = 4  # of each operation; --long: all
 
 
-class Forgetter:
-    """See ``forgetter.py``."""
-
-    def __init__(self, shim: Shim) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.faults.forgetter"],
-            env=shim.environment,
-            cwd=ROOT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-    def open(self, operation: str, directory: Path) -> None:
-        self._say(f"{operation} {directory}")
-        assert self._hear() == "open"
-
-    def go(self) -> int:
-        """The exit code; negative: killed by that signal."""
-        self._say("go")
-        return int(self._hear().removeprefix("end "))
-
-    def close(self) -> None:
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.close()
-        assert self._process.wait(30) == 0
-        self._process.stdout.close()
-
-    def _say(self, line: str) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.write(line + "\n")
-        self._process.stdin.flush()
-
-    def _hear(self) -> str:
-        assert self._process.stdout is not None
-        return self._process.stdout.readline().strip()
-
-
 @pytest.fixture
-def forgetter(shim: Shim) -> Iterator[Forgetter]:
-    one = Forgetter(shim)
+def forgetter(shim: Shim) -> Iterator[Forked]:
+    one = Forked("tests.faults.forgetter", shim)
     yield one
     one.close()
 
@@ -93,13 +53,13 @@ def copied(template: Path, name: str) -> Path:
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_a_killed_deletion_is_complete_or_not_begun(
-    forgetter: Forgetter, shim: Shim, template: Path, operation: str, long_run: bool
+    forgetter: Forked, shim: Shim, template: Path, operation: str, long_run: bool
 ) -> None:
     with indexed(copied(template, "whole")) as b:
         before, entries = seen(b), len(b.audit())
         answer = carry_out(b, operation)
         after = seen(b)
-    forgetter.open(operation, copied(template, "counted"))
+    forgetter.ready(f"{operation} {copied(template, 'counted')}")
     rules = {call: shim.arm(call, Action.COUNT, path=str(template.parent)) for call in CALLS}
     assert forgetter.go() == 0
     points = [
@@ -115,7 +75,7 @@ def test_a_killed_deletion_is_complete_or_not_begun(
     for at, (call, nth, action) in enumerate(points):
         shim.disarm_all()
         store = copied(template, f"store{at}")
-        forgetter.open(operation, store)
+        forgetter.ready(f"{operation} {store}")
         shim.arm(call, action, path=str(store), first=nth)
         assert forgetter.go() == -signal.SIGKILL, (call, nth, action)
         outcomes.add(agrees(store, operation, before, after, entries, answer))
