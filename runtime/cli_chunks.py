@@ -15,6 +15,7 @@ from neverforget.runtime.cli_render import (
     errors,
     pairs,
     print_json,
+    print_problems,
     printable,
     progress_bar,
     write_stdout,
@@ -90,7 +91,6 @@ MIGRATE_EXAMPLES = """
 neverforget migrate-chunked ./memory old-memories.json --dry-run
 neverforget migrate-chunked ./memory old-memories.jsonl -N acme
 """
-PROBLEMS_SHOWN = 20
 
 
 def migrate_chunked(
@@ -142,10 +142,6 @@ def migrate_chunked(
         }
         rows |= {name: f"{count:,}" for name, count in optional.items() if count}
         console().print(pairs("", rows))
-        for problem in report.problems[:PROBLEMS_SHOWN]:
-            errors().print(str(problem), markup=False, style="yellow")
-        if report.problem_count > PROBLEMS_SHOWN:
-            left = report.problem_count - PROBLEMS_SHOWN
-            errors().print(f"… and {left:,} more; --json lists the first 1,000", markup=False)
+        print_problems(report.problems, report.problem_count)
     if not report.ok:
         raise typer.Exit(FAILED)

@@ -11,7 +11,7 @@ import json
 import re
 import sys
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TextIO
@@ -247,3 +247,16 @@ def progress_bar(what: str, *, in_bytes: bool, quiet: bool) -> Iterator[Any]:
             bar.update(task, completed=done, total=total)
 
         yield update
+
+
+PROBLEMS_SHOWN = 20
+
+
+def print_problems(problems: Sequence[object], count: int) -> None:
+    """The first of ``count`` problems of a file; ``problems``: those that a report keeps."""
+    out = errors()
+    for problem in problems[:PROBLEMS_SHOWN]:
+        out.print(str(problem), markup=False, style="yellow")
+    if count > PROBLEMS_SHOWN:
+        left = count - PROBLEMS_SHOWN
+        out.print(f"… and {left:,} more; --json lists the first 1,000", markup=False)

@@ -11,7 +11,15 @@ import msgspec
 import typer
 
 from neverforget.runtime.cli_memory_render import remarks_of
-from neverforget.runtime.cli_render import console, errors, pairs, print_json, progress_bar, size
+from neverforget.runtime.cli_render import (
+    console,
+    errors,
+    pairs,
+    print_json,
+    print_problems,
+    progress_bar,
+    size,
+)
 from neverforget.runtime.cli_store import (
     FAILED,
     MOVING,
@@ -36,7 +44,6 @@ if TYPE_CHECKING:
     from neverforget.runtime.importers import ImportReport
     from neverforget.runtime.store import Store
 
-PROBLEMS_SHOWN = 20
 PARTS = ("turns", "memories")
 
 
@@ -99,11 +106,7 @@ def import_(
         out = errors()
         for remark in remarks:
             out.print(remark, style="bright_black", markup=False)
-        for problem in report.problems[:PROBLEMS_SHOWN]:
-            out.print(str(problem), markup=False, style="yellow")
-        if report.problem_count > PROBLEMS_SHOWN:
-            left = report.problem_count - PROBLEMS_SHOWN
-            out.print(f"… and {left:,} more; --json lists the first 1,000", markup=False)
+        print_problems(report.problems, report.problem_count)
     if not report.ok:
         raise typer.Exit(FAILED)
 

@@ -21,8 +21,8 @@ from neverforget.runtime.config import (
     effective,
     longterm_directory,
 )
-from neverforget.runtime.object_checks import OBJECT
 from neverforget.runtime.endpoint import ENDPOINT_FILE, RUN_FOLDER
+from neverforget.runtime.object_checks import OBJECT
 from neverforget.runtime.stored_settings import read_stored, store_toml
 from neverforget.storage.atomic_file import write_atomic
 from neverforget.storage.directory_lock import LOCK_FILE

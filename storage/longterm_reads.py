@@ -290,14 +290,6 @@ class LongTermReads(RelationReads):
 
     # ---- chunks ----------------------------------------------------------------------------------
 
-    def chunks(self, memory_id: str) -> list[MemoryView]:
-        """Its chunks in the order of the text, then its summary. None while it is not chunked."""
-        row = self.row(memory_id)
-        status = self._state.table.column("status")
-        children = self._state.table.children(row)
-        views = [self.view_or_mark(r) for r in children[status[children] < Status.FORGOTTEN]]
-        return sorted(views, key=lambda v: (v.span is None, v.span or (0, 0), v.born))
-
     def chunk_rows(self, memory_id: str) -> list[int]:
         """Of its living chunks, in the order of the text."""
         table = self._state.table

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from neverforget.actors.messages import Settle
-from neverforget.runtime.importers.report import PROBLEMS_MAX, ImportReport
+from neverforget.runtime.importers.report import ImportReport, Problems
 from neverforget.runtime.importers.source_turn import Branch, Problem, SourceTurn
 from neverforget.runtime.operation import Call, Operation
 from neverforget.runtime.turn_json import json_value
@@ -73,15 +73,12 @@ class Loader:
         self._open: dict[int, Target] = {}
         self._open_turns = self._open_characters = 0
         self.turns = self.appended = self.existing = self.refused = self.contentless = 0
-        self.problem_count = 0
-        self.problems: list[Problem] = []
+        self._problems = Problems()
 
     # ---- taking ----------------------------------------------------------------------------------
 
     def problem(self, problem: Problem) -> None:
-        self.problem_count += 1
-        if len(self.problems) < PROBLEMS_MAX:
-            self.problems.append(problem)
+        self._problems.add(problem)
 
     def add(self, turn: SourceTurn) -> None:
         self.turns += 1
@@ -135,8 +132,8 @@ class Loader:
             contentless=self.contentless,
             sessions=len(self._targets),
             bytes=size,
-            problem_count=self.problem_count,
-            problems=tuple(self.problems),
+            problem_count=self._problems.count,
+            problems=tuple(self._problems.kept),
             dry_run=self._dry_run,
         )
 

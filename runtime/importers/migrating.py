@@ -18,7 +18,7 @@ from neverforget.runtime.importers.chunked_memories import memory_from, original
 from neverforget.runtime.importers.elements import read_elements
 from neverforget.runtime.importers.loading import Progress
 from neverforget.runtime.importers.memory_loading import MemoryLoader
-from neverforget.runtime.importers.report import PROBLEMS_MAX
+from neverforget.runtime.importers.report import Problems
 from neverforget.runtime.importers.source_turn import Malformed, Outcome, Problem
 from neverforget.runtime.importers.sources import open_sources
 
@@ -80,9 +80,8 @@ class _Migration:
         self, store: Store | None, path: str, namespace: tuple[str, ...], dry_run: bool
     ) -> None:
         self._path = path
-        self._problems: list[Problem] = []
-        self._problem_count = 0
-        self._loader = MemoryLoader(store, path, namespace, dry_run, self._problem)
+        self._problems = Problems()
+        self._loader = MemoryLoader(store, path, namespace, dry_run, self._problems.add)
         self._dry_run = dry_run or store is None
         self._records: dict[str, Record] = {}
         self._chunks: defaultdict[str, list[Record]] = defaultdict(list)
@@ -108,8 +107,8 @@ class _Migration:
             remembered=self._loader.remembered,
             revised=self._loader.revised,
             existing=self._loader.existing,
-            problem_count=self._problem_count,
-            problems=tuple(self._problems),
+            problem_count=self._problems.count,
+            problems=tuple(self._problems.kept),
             dry_run=self._dry_run,
         )
 
@@ -122,7 +121,7 @@ class _Migration:
                 before = read
                 for element in read_elements(source):
                     if isinstance(element, Problem):
-                        self._problem(element)
+                        self._problems.add(element)
                         continue
                     read = before + element.offset
                     for value in _memories(element.value):
@@ -130,13 +129,15 @@ class _Migration:
                             for record in records_of(value, element.place.line):
                                 self._keep(record)
                         except Malformed as error:
-                            self._problem(element.place.problem(str(error)))
+                            self._problems.add(element.place.problem(str(error)))
                     if progress is not None:
                         progress(read, total)
 
     def _keep(self, record: Record) -> None:
         if record.id in self._records:
-            self._problem(Problem(self._path, record.line, f"memory {record.id} is there twice"))
+            self._problems.add(
+                Problem(self._path, record.line, f"memory {record.id} is there twice")
+            )
             return
         self._read += 1
         self._records[record.id] = record
@@ -192,7 +193,7 @@ class _Migration:
 
     def _flag(self, record: Record, why: str, *, quiet: bool = False) -> None:
         if not quiet:
-            self._problem(Problem(self._path, record.line, f"memory {record.id}: {why}"))
+            self._problems.add(Problem(self._path, record.line, f"memory {record.id}: {why}"))
         self._add(record, record.text, {"restored": False, "why": why}, {"flagged": 1})
 
     def _add(
@@ -214,16 +215,11 @@ class _Migration:
         try:
             memory = memory_from(record, text, told, type_name)
         except Malformed as error:
-            self._problem(Problem(self._path, record.line, f"memory {record.id}: {error}"))
+            self._problems.add(Problem(self._path, record.line, f"memory {record.id}: {error}"))
             outcome("refused")
             return
         memory.outcome = outcome
         self._loader.add(memory)
-
-    def _problem(self, problem: Problem) -> None:
-        self._problem_count += 1
-        if len(self._problems) < PROBLEMS_MAX:
-            self._problems.append(problem)
 
 
 def _memories(value: Any) -> Iterator[Any]:

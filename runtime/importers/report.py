@@ -9,6 +9,19 @@ from neverforget.runtime.importers.source_turn import Problem
 PROBLEMS_MAX = 1000
 
 
+class Problems:
+    """All are counted, the first are kept."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.kept: list[Problem] = []
+
+    def add(self, problem: Problem) -> None:
+        self.count += 1
+        if len(self.kept) < PROBLEMS_MAX:
+            self.kept.append(problem)
+
+
 class ImportReport(msgspec.Struct, frozen=True):
     """Counts are of turns unless they are said to be of memories.
 

@@ -20,6 +20,7 @@ from neverforget.storage.longterm_results import (
     NewDerived,
     NewMemory,
     Remembered,
+    Status,
 )
 from neverforget.storage.region_options import RegionOptions
 from neverforget.storage.results import AuditView
@@ -201,6 +202,14 @@ class LongTermBench:
     def audit(self, **how: Any) -> list[AuditView]:
         return self.region.audit(**({"limit": 1000} | how)).entries
 
+    def chunks(self, memory_id: str) -> list[MemoryView]:
+        """Its chunks in the order of the text, then its summary; none while it is not chunked."""
+        table = self.region.state.table
+        children = table.children(self.region.row(memory_id))
+        living = children[table.column("status")[children] < Status.FORGOTTEN]
+        views = [self.region.view_or_mark(row) for row in living.tolist()]
+        return sorted(views, key=lambda v: (v.span is None, v.span or (0, 0), v.born))
+
     def findings(self) -> list[str]:
         return [finding.kind for finding in self.region.verify()]
 
@@ -213,7 +222,7 @@ class LongTermBench:
                 seen[view.id] = (
                     self.region.history(view.id),
                     self.region.relations(view.id),
-                    self.region.chunks(view.id),
+                    self.chunks(view.id),
                 )
         return seen
 

@@ -130,7 +130,7 @@ def test_chunks_have_the_tags_that_their_original_has_now(b: LongTermBench) -> N
     b.tag(told.id, "new:one")
     b.untag(told.id, "old")
     for _ in range(2):
-        chunks = b.region.chunks(told.id)
+        chunks = b.chunks(told.id)
         assert [chunk.tags for chunk in chunks] == [("new:one",)] * 3
         for chunk in chunks:
             assert b.region.get(chunk.id).tags == ("new:one",)

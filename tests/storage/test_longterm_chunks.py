@@ -49,7 +49,7 @@ def derive(b: LongTermBench, told: MemoryView, parts: list[NewDerived], **how: A
     b.commit()
     assert b.region.durable >= answer.end
     if all(answer.new):
-        assert answer.memories == b.region.chunks(told.id)
+        assert answer.memories == b.chunks(told.id)
     return [m.id for m in answer.memories]
 
 
@@ -190,7 +190,7 @@ def test_chunks_are_of_the_time_and_tags_of_their_original(b: LongTermBench) -> 
     b.untag(told.id, "x", "y")
     b.clock.wall_us += 1_000_000
     b.derive(told, 4)
-    for chunk in b.region.chunks(told.id):
+    for chunk in b.chunks(told.id):
         assert chunk.created_at == told.created_at
         assert (chunk.occurred_at, chunk.valid_from, chunk.valid_to) == (5, 1, 9)
         assert (chunk.speaker, chunk.tags, chunk.key) == ("Bo", (), None)
@@ -269,7 +269,7 @@ def test_a_chunk_that_cannot_be_read_is_known_to_be_one(b: LongTermBench) -> Non
     b.reopen()
     assert set(b.findings()) == {"corrupt_body"}
     assert b.texts() == [TEXT]
-    assert [c.status for c in b.region.chunks(told.id)].count("unreadable") == 2
+    assert [c.status for c in b.chunks(told.id)].count("unreadable") == 2
     types = [m.type for m in b.region.memories(everything()).memories]
     assert types == ["note", "note-chunk", "note-chunk", "note-chunk", "note-summary"]
     queue = Unchunked(b.region.state, 10)
@@ -397,5 +397,5 @@ def test_a_chunking_that_finds_no_room_is_refused_as_a_whole() -> None:
     fs.capacity_bytes = None
     chunk(b)
     b.reopen()
-    assert len(b.region.chunks(memory_id(1))) == 12
+    assert len(b.chunks(memory_id(1))) == 12
     assert b.findings() == []

@@ -81,7 +81,7 @@ def test_a_chunk_is_found_by_the_headings_it_stands_under(b: IndexBench) -> None
         1: "Handbook > Refunds\nalpha beta ",
         2: "Handbook > Refunds\ngamma delta",
     }
-    chunks = b.region.chunks(told.id)
+    chunks = b.chunks(told.id)
     assert [c.context for c in chunks] == ["Handbook > Refunds"] * 2
     assert "".join(c.text for c in chunks) == told.text, "the context is no part of the text"
 
@@ -107,9 +107,7 @@ def test_a_heading_is_its_own_texts_word_whatever_is_forgotten(b: IndexBench) ->
     b.follow()
     assert b.words("refunds") == [told.text]
     assert (b.region.get(other.id).context or "").split() == ["see", "there"]
-    assert [(c.version, c.context) for c in b.region.chunks(told.id)] == [
-        (1, "Handbook > Refunds")
-    ] * 2
+    assert [(c.version, c.context) for c in b.chunks(told.id)] == [(1, "Handbook > Refunds")] * 2
     assert b.findings() == []
 
 

@@ -46,7 +46,7 @@ def test_a_forgotten_memory_is_found_nowhere_and_can_be_brought_back(b: LongTerm
         assert b.texts(derived=True) == ["other"]
         assert b.texts(tags=("x",)) == []
         assert b.region.relations(other.id) == []
-        for call in (b.region.get, b.region.history, b.region.chunks, b.region.relations):
+        for call in (b.region.get, b.region.history, b.chunks, b.region.relations):
             with pytest.raises(NotFound):
                 call(told.id)
         with pytest.raises(NotFound):
@@ -65,7 +65,7 @@ def test_a_forgotten_memory_is_found_nowhere_and_can_be_brought_back(b: LongTerm
         assert b.region.get(told.id).text == "secret plan"
         assert b.region.by_key((), "k").tags == ("x", "y")
         assert [r.kind for r in b.region.relations(other.id)] == ["about"]
-        assert len(b.region.chunks(told.id)) == 3
+        assert len(b.chunks(told.id)) == 3
         b.reopen()
     with pytest.raises(Conflict):
         b.undo(told.id)

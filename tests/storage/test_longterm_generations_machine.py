@@ -64,7 +64,7 @@ class Machine:
 
     def chunk(self) -> None:
         """Cut between the words, once for each version."""
-        if (name := self.some("active")) is not None and not self.bench.region.chunks(name):
+        if (name := self.some("active")) is not None and not self.bench.chunks(name):
             told = self.bench.region.get(name)
             parts = parts_of(told, told.text.index(" ") + 1, context="a title")
             self.bench.region.derive(

@@ -286,7 +286,7 @@ def test_a_chunking_is_one_batch_that_joins_to_the_original(b: LongTermBench) ->
     told = b.remember("abcdefghij", tags=("t",), agent="ana", namespace=("n",), importance=8)
     made = b.derive(told, 3, 7, summary="letters")
     for _ in range(2):
-        chunks = b.region.chunks(told.id)
+        chunks = b.chunks(told.id)
         assert [c.text for c in chunks] == ["abc", "defg", "hij", "letters"]
         assert [c.span for c in chunks] == [(0, 3), (3, 7), (7, 10), None]
         assert {c.type for c in chunks} == {"fact-chunk", "fact-summary"}
@@ -316,18 +316,18 @@ def test_a_chunking_of_another_version_is_refused(b: LongTermBench) -> None:
     told = b.remember("abcdef")
     b.derive(told, 3)
     b.revise(told.id, text="uvwxyz")
-    assert b.region.chunks(told.id) == [], "a revision retires them"
+    assert b.chunks(told.id) == [], "a revision retires them"
     assert b.texts(derived=True) == ["uvwxyz"]
     with pytest.raises(Conflict):
         b.derive(told, 2)
     b.reopen()
-    assert b.region.chunks(told.id) == []
+    assert b.chunks(told.id) == []
     now = b.region.get(told.id)
     for wrong in ("uvwxy", "uvwxyzz"):
         with pytest.raises(InvalidArgument):
             b.derive(msgspec.structs.replace(now, text=wrong))
     b.derive(now, 1)
-    assert [c.text for c in b.region.chunks(told.id)] == ["u", "vwxyz"]
+    assert [c.text for c in b.chunks(told.id)] == ["u", "vwxyz"]
     b.archive(told.id)
     with pytest.raises(Conflict):
         b.derive(now, 2)
