@@ -22,6 +22,20 @@ from neverforget.actors.message_bases import (
     Request,
     Tokens,
 )
+from neverforget.actors.reflection_messages import (
+    Due,
+    DueReply,
+    FailReflection,
+    Mark,
+    Plan,
+    PlannedReply,
+    ReflectionReply,
+    ReflectionRequest,
+    Unreflected,
+    UnreflectedReply,
+)
+from neverforget.actors.reflector_messages import ReflectorReply, ReflectorRequest
+from neverforget.storage.reflection_results import ReflectionLag
 from neverforget.storage.results import (
     Appended,
     AuditView,
@@ -36,7 +50,10 @@ from neverforget.storage.results import (
 PROTOCOL_VERSION = 1
 FRAME_BYTES_MAX = 72 * 1024 * 1024
 
-__all__ = ["SYNC_DISK", "SYNC_PROCESS", "Reply", "Request"]  # those of others, that are ours too
+__all__ = [  # those of others, that are ours too
+    "SYNC_DISK", "SYNC_PROCESS", "Due", "DueReply", "FailReflection", "Mark", "Plan",
+    "PlannedReply", "Reply", "Request", "Unreflected", "UnreflectedReply",
+]  # fmt: skip
 
 
 class Hello(Request, tag=1):
@@ -177,18 +194,6 @@ class Erase(Request, tag=12):
     producer_seq: ProducerSeq
 
 
-class Mark(Request, tag=13):
-    """Turns first..last are consolidated by ``extractor``."""
-
-    namespace: tuple[str, ...]
-    session: str
-    first: int
-    last: int
-    extractor: str
-    producer: Producer
-    producer_seq: ProducerSeq
-
-
 class Refuse(Request, tag=14):
     """Audit a deletion that was refused for want of confirmation."""
 
@@ -238,7 +243,9 @@ class HostStatus(Request, tag=20):
 
 
 class Welcome(Reply, tag=101):
-    """``state``: recovering, serving, readonly, quarantined. ``reason``: why it is not serving."""
+    """``state``: recovering, serving, readonly, quarantined. ``reason``: why it is not serving.
+    ``due``: sessions of a partition that are to be reflected.
+    """
 
     store_id: str
     partition: int  # -1: the host
@@ -247,6 +254,7 @@ class Welcome(Reply, tag=101):
     state: str
     reason: str | None
     pid: int
+    due: int = 0
 
 
 class AppendedReply(Reply, tag=102):
@@ -293,6 +301,7 @@ class StatusReply(Reply, tag=110):
     pid: int
     queue: int
     clients: int
+    reflection: ReflectionLag | None = None
 
 
 class VerifyReply(Reply, tag=111):
@@ -337,12 +346,13 @@ class Failure(Reply, tag=199):
 
 AnyRequest = (
     Hello | Append | Tail | Page | Get | Info | Sessions | Namespaces | Wait | Hide | Fork | Erase
-    | Mark | Refuse | Audit | Status | Verify | Backup | Settle | HostStatus | LongTermRequest
+    | Refuse | Audit | Status | Verify | Backup | Settle | HostStatus | LongTermRequest
+    | ReflectionRequest | ReflectorRequest
 )  # fmt: skip
 AnyReply = (
     Welcome | AppendedReply | WindowReply | SessionReply | SessionsReply | NamespacesReply
     | DoneReply | ErasureReply | AuditReply | StatusReply | VerifyReply | BackupReply | HostReply
-    | Failure | LongTermReply
+    | Failure | LongTermReply | ReflectionReply | ReflectorReply
 )  # fmt: skip
 
 encoder = msgspec.msgpack.Encoder()

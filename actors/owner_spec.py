@@ -26,7 +26,13 @@ class OwnerSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PartitionSpec(OwnerSpec, frozen=True, kw_only=True):
+    """``reflect_every``: a session is due when so many turns wait to be reflected. 0: never.
+    ``reflect_after_s``: and when any wait and nothing was appended to it for so long. 0: never.
+    """
+
     partition: int
+    reflect_every: int = 0
+    reflect_after_s: float = 0.0
 
 
 def region_options(spec: OwnerSpec) -> RegionOptions:

@@ -8,3 +8,4 @@ from typing import Final
 HOST: Final = -1  # the host itself
 LONGTERM: Final = -2  # the owner of the long-term memories
 EMBEDDER: Final = -3  # the first of the embedder pool, -4 the second, ...
+REFLECTOR: Final = -1000  # the reflector

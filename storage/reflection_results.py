@@ -1,0 +1,62 @@
+"""What a region answers about reflection: what waits, what is planned, what failed.
+
+Small msgspec structs that go over the socket as they are. Ranges are inclusive seqs, times
+microseconds UTC.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+
+class PlannedRange(Struct, array_like=True, frozen=True):
+    """A window that a reflector has begun and not marked as done. ``at``: of its record, the same
+    after every restart.
+    """
+
+    first: int
+    last: int
+    extractor: str
+    at: int
+
+
+class FailedRange(Struct, array_like=True, frozen=True):
+    """A dead letter: turns given up after ``tries``. ``error`` holds no text of theirs."""
+
+    namespace: tuple[str, ...]
+    session: str
+    first: int
+    last: int
+    extractor: str
+    tries: int
+    error: str
+    at: int
+
+
+class DueSession(Struct, array_like=True, frozen=True):
+    """What is to be done in one session. ``first``: of the planned range, or the first turn that
+    waits; ``end``: the seq that the next append gets; ``turns``: how many wait, those of the plan
+    counted; ``oldest_at``: the time of turn ``first``, 0 where its record is unreadable.
+    """
+
+    namespace: tuple[str, ...]
+    session: str
+    first: int
+    end: int
+    turns: int
+    planned: PlannedRange | None
+    oldest_at: int
+
+
+class ReflectionLag(Struct, array_like=True, frozen=True):
+    """Of a whole region. ``turns`` of ``sessions`` wait, the oldest since ``oldest_at``; ``due``
+    sessions are to be reflected now; ``failed`` ranges were given up, of which ``failed_ranges``
+    are the newest, at most 100, newest last.
+    """
+
+    turns: int
+    sessions: int
+    oldest_at: int | None
+    due: int
+    failed: int
+    failed_ranges: list[FailedRange]
