@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from msgspec import Struct
 
+from neverforget.actors.host_messages import HostReply, HostStatus, OwnerView
 from neverforget.actors.longterm_messages import LongTermReply, LongTermRequest
 from neverforget.actors.message_bases import (
     SYNC_DISK,
@@ -22,18 +22,7 @@ from neverforget.actors.message_bases import (
     Request,
     Tokens,
 )
-from neverforget.actors.reflection_messages import (
-    Due,
-    DueReply,
-    FailReflection,
-    Mark,
-    Plan,
-    PlannedReply,
-    ReflectionReply,
-    ReflectionRequest,
-    Unreflected,
-    UnreflectedReply,
-)
+from neverforget.actors.reflection_messages import Mark, ReflectionReply, ReflectionRequest
 from neverforget.actors.reflector_messages import ReflectorReply, ReflectorRequest
 from neverforget.storage.reflection_results import ReflectionLag
 from neverforget.storage.results import (
@@ -51,8 +40,7 @@ PROTOCOL_VERSION = 1
 FRAME_BYTES_MAX = 72 * 1024 * 1024
 
 __all__ = [  # those of others, that are ours too
-    "SYNC_DISK", "SYNC_PROCESS", "Due", "DueReply", "FailReflection", "Mark", "Plan",
-    "PlannedReply", "Reply", "Request", "Unreflected", "UnreflectedReply",
+    "SYNC_DISK", "SYNC_PROCESS", "HostReply", "HostStatus", "Mark", "OwnerView", "Reply", "Request",
 ]  # fmt: skip
 
 
@@ -238,10 +226,6 @@ class Settle(Request, tag=19):
     at_once: bool = False
 
 
-class HostStatus(Request, tag=20):
-    """Asked of the host's own socket."""
-
-
 class Welcome(Reply, tag=101):
     """``state``: recovering, serving, readonly, quarantined. ``reason``: why it is not serving.
     ``due``: sessions of a partition that are to be reflected.
@@ -313,25 +297,6 @@ class VerifyReply(Reply, tag=111):
 class BackupReply(Reply, tag=112):
     bytes: int
     durable: int
-
-
-class OwnerView(Struct, array_like=True):
-    name: str
-    pid: int
-    node: str
-    state: str
-    epoch: int
-    socket: str
-
-
-class HostReply(Reply, tag=113):
-    pid: int
-    role: str
-    started_at: int
-    clients: int
-    linger_s: float | None
-    ray_address: str | None
-    owners: list[OwnerView]
 
 
 class Failure(Reply, tag=199):

@@ -1,0 +1,30 @@
+"""What a host says of itself, on its own socket. See ``messages.py`` for the conventions."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from neverforget.actors.message_bases import Reply, Request
+
+
+class HostStatus(Request, tag=20):
+    """Asked of the host's own socket."""
+
+
+class OwnerView(Struct, array_like=True):
+    name: str
+    pid: int
+    node: str
+    state: str
+    epoch: int
+    socket: str
+
+
+class HostReply(Reply, tag=113):
+    pid: int
+    role: str
+    started_at: int
+    clients: int
+    linger_s: float | None
+    ray_address: str | None
+    owners: list[OwnerView]
