@@ -222,7 +222,8 @@ class Relations(Request, tag=54):
 class Recall(Request, tag=55):
     """``query``: packed str. ``wanted``: packed MemoryFilter, its timeframe resolved. ``after``:
     the log position up to which everything is to be found (0: whatever there is). ``wait_ms``: how
-    long to wait for that and for the embedder.
+    long to wait for that and for the embedder. ``by``: the agent that asks, "": none, nor to be
+    counted.
     """
 
     query: bytes
@@ -234,6 +235,7 @@ class Recall(Request, tag=55):
     explain: bool
     after: int
     wait_ms: int
+    by: str = ""
 
 
 class AuditMemories(Request, tag=56):

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from neverforget.actors.activity_messages import ActivityAnswer, ActivityRequest
 from neverforget.actors.host_messages import HostReply, HostStatus, OwnerView
 from neverforget.actors.longterm_messages import LongTermReply, LongTermRequest
 from neverforget.actors.message_bases import (
@@ -312,12 +313,13 @@ class Failure(Reply, tag=199):
 AnyRequest = (
     Hello | Append | Tail | Page | Get | Info | Sessions | Namespaces | Wait | Hide | Fork | Erase
     | Refuse | Audit | Status | Verify | Backup | Settle | HostStatus | LongTermRequest
-    | ReflectionRequest | ReflectorRequest
+    | ReflectionRequest | ReflectorRequest | ActivityRequest
 )  # fmt: skip
 AnyReply = (
     Welcome | AppendedReply | WindowReply | SessionReply | SessionsReply | NamespacesReply
     | DoneReply | ErasureReply | AuditReply | StatusReply | VerifyReply | BackupReply | HostReply
     | Failure | LongTermReply | ReflectionReply | ReflectorReply
+    | ActivityAnswer
 )  # fmt: skip
 
 encoder = msgspec.msgpack.Encoder()
