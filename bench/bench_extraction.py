@@ -39,10 +39,10 @@ from neverforget.actors.extractor_contract import (
     checked_facts,
     context_of,
 )
+from neverforget.actors.tokenizers import estimate
 from neverforget.runtime.extractor_dates import day_of
 from neverforget.runtime.extractors import made
 from neverforget.runtime.times import from_us, to_us
-from neverforget.runtime.tokenizers import estimate
 
 WINDOW_TURNS, OVERLAP_TURNS = 40, 4
 TURNS, FACTS = "every turn", "facts"

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from neverforget.actors.tokenizers import TokenCounter
 from neverforget.runtime import config as settings
 from neverforget.runtime.channel import closed
 from neverforget.runtime.config import Config
@@ -23,7 +24,6 @@ from neverforget.runtime.operation import Context, RequestIds
 from neverforget.runtime.reaching import Reach, Wanted, reach
 from neverforget.runtime.store_path import typed_errors
 from neverforget.runtime.stored_settings import read_stored
-from neverforget.runtime.tokenizers import TokenCounter
 from neverforget.storage.clock import Clock
 from neverforget.storage.errors import StoreLocked, UnsupportedFormat
 

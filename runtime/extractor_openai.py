@@ -28,13 +28,13 @@ from neverforget.actors.extractor_contract import (
     checked_facts,
     extractable,
 )
+from neverforget.actors.tokenizers import estimate
 from neverforget.runtime.extractor_prompt import INSTRUCTION, PROMPT_VERSION, SCHEMA, parts_of
 from neverforget.runtime.openai_endpoint import OpenAIEndpoint, Refused
 from neverforget.runtime.openai_names import EXTRACTOR_KEY, parse_openai
 from neverforget.runtime.timeframe import resolve
 from neverforget.runtime.timeframe.resolving import zone_of
 from neverforget.runtime.times import to_us
-from neverforget.runtime.tokenizers import estimate
 from neverforget.storage.clock import Clock, SystemClock
 
 PART_CHARACTERS: Final = 48_000  # about 12,000 tokens: models in use read more

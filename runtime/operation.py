@@ -15,10 +15,10 @@ from typing import Any, NamedTuple, TypeVar
 
 from neverforget.actors.messages import Request
 from neverforget.actors.places import EMBEDDER, HOST, LONGTERM
+from neverforget.actors.tokenizers import TokenCounter
 from neverforget.runtime import cursors
 from neverforget.runtime.longterm_client import LongTermClient
 from neverforget.runtime.routing import partition_of
-from neverforget.runtime.tokenizers import TokenCounter
 from neverforget.runtime.values import Namespace
 from neverforget.storage.clock import Clock
 from neverforget.storage.record import session_scope

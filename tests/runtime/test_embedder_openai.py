@@ -11,6 +11,7 @@ import pytest
 
 from neverforget.actors.embedder_checked import CheckedEmbedder
 from neverforget.actors.embedder_contract import NotEmbedded
+from neverforget.actors.tokenizers import estimate
 from neverforget.runtime.embedder_hash import HashEmbedder
 from neverforget.runtime.embedder_openai import (
     BATCH_BYTES_MAX,
@@ -19,7 +20,6 @@ from neverforget.runtime.embedder_openai import (
 )
 from neverforget.runtime.openai_endpoint import ANSWER_BYTES_MAX, OPENAI_KEY, retry_after
 from neverforget.runtime.openai_names import EMBEDDER_KEY as OUR_KEY
-from neverforget.runtime.tokenizers import estimate
 from neverforget.storage.errors import Unavailable
 from tests.fakes import embedding_server as served
 from tests.fakes.embedding_server import EmbeddingServer, serving

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import neverforget as nf
-from neverforget.runtime.tokenizers import TokenCounter, estimate, o200k_base
+from neverforget.actors.tokenizers import TokenCounter, estimate, o200k_base
 from tests.runtime.conftest import SMALL
 
 # Half of running English is made of a few short words.
