@@ -10,7 +10,15 @@ from typing import TypeVar
 import pytest
 
 from tests.faults import shim as shims
-from tests.faults.disks import LoopDisk, MountedDisk, NbdDisk, ThinDisk, TmpfsDisk, Unusable
+from tests.faults.disks import (
+    LoopDisk,
+    MountedDisk,
+    NbdDisk,
+    ThinDisk,
+    TmpfsDisk,
+    Unusable,
+    keep_mounts_private,
+)
 
 HERE = Path(__file__).parent
 D = TypeVar("D", bound=MountedDisk)
@@ -20,6 +28,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(HERE):
             item.add_marker(pytest.mark.faults)
+    if any("disks" in getattr(item, "fixturenames", ()) for item in items):
+        keep_mounts_private()  # before any thread is there that would go on seeing other mounts
 
 
 @pytest.fixture(scope="session")

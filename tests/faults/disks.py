@@ -1,16 +1,20 @@
 """Small real file systems to break: loop-mounted ext4, tmpfs, thin disks, devices of our own.
 
 Every one needs root; ``Unusable`` says what is missing, and the fixtures skip with that reason.
+None is left mounted: not by a test that failed, whose traceback holds files of it, and with
+``keep_mounts_private`` not by a process that was killed.
 """
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import fcntl
 import os
 import shutil
 import struct
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -19,6 +23,8 @@ from pathlib import Path
 MIB = 1024 * 1024
 _EXT4_IOC_SHUTDOWN = 0x8004587D
 _NO_LOG_FLUSH = 2  # the journal is not flushed: as if the current had gone
+_CLONE_NEWNS = 0x20000
+_MS_REC, _MS_SLAVE = 1 << 14, 1 << 19
 
 
 class Unusable(Exception):
@@ -50,8 +56,24 @@ def until(condition: Callable[[], bool], what: str, timeout_s: float = 30.0) -> 
         pause.wait(0.01)
 
 
+def keep_mounts_private() -> None:
+    """What this thread mounts from now on nobody sees but those whom it starts, and it goes with
+    the last of them, however they end. Without root nothing can be mounted, and nothing is done.
+    """
+    if sys.platform != "linux" or os.geteuid() != 0:
+        return
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(_CLONE_NEWNS) == 0:
+        # What others mount and unmount goes on to be seen here.
+        libc.mount(b"none", b"/", None, ctypes.c_ulong(_MS_REC | _MS_SLAVE), None)
+
+
 class MountedDisk:
-    """Something mounted at ``root``. ``unmount`` waits for the last dying user of it."""
+    """Something mounted at ``root``. ``unmount`` waits ``patience_s`` for the last dying user of
+    it; then it takes it out of sight, which is a failure, too.
+    """
+
+    patience_s = 30.0
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -78,8 +100,13 @@ class MountedDisk:
                 return False
             return True
 
-        until(unmounted, f"{self.root} to be free")
-        self.mounted = False
+        try:
+            until(unmounted, f"{self.root} to be free", self.patience_s)
+        except TimeoutError:
+            run("umount", "--lazy", self.root)
+            raise
+        finally:
+            self.mounted = False
 
     def remount(self, options: str) -> None:
         run("mount", "-o", f"remount,{options}", self.root)
@@ -184,8 +211,10 @@ class ThinDisk(LoopDisk):
             raise
 
     def close(self) -> None:
-        super().close()
-        self._backing.close()
+        try:
+            super().close()
+        finally:
+            self._backing.close()
 
 
 class NbdDisk(MountedDisk):
@@ -204,30 +233,39 @@ class NbdDisk(MountedDisk):
             stdout=self._log,
             stderr=self._log,
         )
-        self._loop = ""
-        device = self._fuse / "nbd"
         try:
+            device = self._fuse / "nbd"
             until(lambda: device.exists() or self._server.poll() is not None, "nbdfuse")
             if self._server.poll() is not None:
                 raise Unusable(f"not run: nbdkit does not start ({self._server.returncode})")
-            # Direct, or the loop device's own cache answers instead of ours.
-            self._loop = run("losetup", "--direct-io=on", "-f", "--show", device)
-            self._mount(self._loop)
+            self._mount_device()
         except BaseException:
             self.close()
             raise
 
+    def _mount_device(self) -> None:
+        # Direct, or the loop device's own cache answers instead of ours.
+        device = self._fuse / "nbd"
+        loop = run("losetup", "--direct-io=on", "-f", "--show", device)
+        try:
+            self._mount(loop)
+        finally:
+            run("losetup", "-d", loop)  # when nobody uses it any more, which is when unmounted
+
     def boot(self) -> None:
         """Unmount and mount again, so that nothing is left in the page cache."""
         self.unmount()
-        self._mount(self._loop)
+        self._mount_device()
 
     def close(self) -> None:
-        self.unmount()
-        if self._loop:
-            run("losetup", "-d", self._loop)
-            self._loop = ""
-        if self._server.poll() is None:
-            run("fusermount3", "-u", self._fuse)
-            self._server.wait(timeout=30)
-        self._log.close()
+        try:
+            self.unmount()
+        finally:
+            try:
+                if self._server.poll() is None:
+                    run("fusermount3", "-u", "-z", self._fuse)
+                    self._server.wait(self.patience_s)
+            finally:
+                self._server.kill()
+                self._server.wait()
+                self._log.close()
