@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 NAMESPACE = "neverforget"  # names are per namespace; callers have one of their own
+REFLECTOR_OWNER = "r0"  # the reflector, in the names of actors and sockets
 
 PARTITION: dict[str, Any] = {
     # An owner that died is started again for as long as its host lives.
@@ -33,6 +34,17 @@ EMBEDDER: dict[str, Any] = {
     "max_concurrency": 1200,
 }
 
+REFLECTOR: dict[str, Any] = {
+    # All its progress is in the logs: the next one goes on where they end.
+    "max_restarts": -1,
+    # Who asked asks again.
+    "max_task_retries": 0,
+    # It works only while nobody waits, at a lower priority (background.NICE).
+    "num_cpus": 0,
+    # It is asked through its socket; calls only describe and stop it.
+    "max_concurrency": 1200,
+}
+
 CHUNKER: dict[str, Any] = {
     # The owner that had it made tells by its death that a text may be to blame, and makes another.
     "max_restarts": 0,
@@ -47,5 +59,5 @@ CHUNKER: dict[str, Any] = {
 
 def owner_name(store_id: str, place: str, owner: str) -> str:
     """Carries the store's id and place: two stores on one cluster never meet, nor do a store and
-    its copy. ``owner``: "p0", "lt0", "e0", as in the names of sockets."""
+    its copy. ``owner``: "p0", "lt0", "e0", "r0", as in the names of sockets."""
     return f"{store_id}-{place}-{owner}"

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from neverforget.actors.messages import AnyReply, AnyRequest, Failure, Welcome
+from neverforget.actors.messages import AnyReply, AnyRequest, Failure, Request, Welcome
 from neverforget.storage.errors import NeverforgetError, to_wire
 
 
@@ -29,6 +29,18 @@ class Pending(Protocol):
         ...
 
     def reply(self, message: AnyReply) -> None: ...
+
+
+class Owners(Protocol):
+    """The owners of a store, for one that is a client of theirs; a channel of ``runtime/`` is
+    one."""
+
+    def call(self, partition: int, request: Request, deadline: float) -> AnyReply:
+        """What the partition of this number, or one of ``places.py``, replies; a Failure is raised
+        as the error that it stands for. Asks again under the same request id until ``deadline``
+        (monotonic), then raises Unavailable. Any thread may call.
+        """
+        ...
 
 
 class Service(Protocol):

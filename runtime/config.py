@@ -14,15 +14,17 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
-from neverforget.runtime import embedders, summarizers
+from neverforget.runtime import embedders, extractors, summarizers
 from neverforget.runtime.embedder_names import MINILM
 from neverforget.runtime.setting_checks import (
     SYNC_LEVELS,
     SyncLevel,
     check_embedder,
+    check_extractor,
     check_seconds,
+    check_seconds_or_zero,
     check_summarizer,
     check_sync,
     check_weight,
@@ -31,13 +33,15 @@ from neverforget.runtime.setting_checks import (
     one_of,
     whole,
 )
+from neverforget.runtime.setting_keywords import Settings
 from neverforget.storage.errors import EmbedderMismatch, InvalidArgument
 
 if TYPE_CHECKING:
     from neverforget.actors.embedder_contract import Embedder
+    from neverforget.actors.extractor_contract import Extractor
     from neverforget.actors.summarizer_contract import Summarizer
 
-__all__ = ["SYNC_LEVELS", "SyncLevel", "check_seconds", "not_yet"]  # of the checks
+__all__ = ["SYNC_LEVELS", "Settings", "SyncLevel", "check_seconds", "not_yet"]  # from elsewhere
 
 STORE_TOML = "store.toml"
 LONGTERM_FOLDER = "longterm"  # in it, by number, the directories of its owners
@@ -73,6 +77,14 @@ class Config:
         summarizer: what adds a summary to the chunks: "none", "extractive" (sentences of the text),
             "openai:MODEL@https://host/v1", or an object with summarizer_id and summarize(text). An
             object lives with the process that hosts the store, as an embedder does.
+        extractor: what makes memories of what was said, in the background: "rules" (offline, in the
+            words that were said), "openai:MODEL@https://host/v1", an object with extractor_id and
+            extract(window), which lives with the process that hosts the store, or "none".
+        reflect_every_turns: with so many turns that wait, a session is reflected: memories are made
+            of them. 0: only when ``reflect`` is called.
+        reflect_after_s: and with any, when nothing was said in it for so many seconds. 0: never.
+        reflector_threads: how many sessions are reflected at a time. 1 to 32. An inline store has
+            one thread.
         timezone: that in which "yesterday" and other time frames are meant, as "Europe/Berlin".
         recall_text, recall_context, recall_vector: what words, the words around, and meaning count
             for in a hybrid recall; measured on conversations. recall_speaker: what is added where
@@ -98,6 +110,10 @@ class Config:
     chunk_over_characters: int = 2_000
     chunker_processes: int = 2
     summarizer: str | Summarizer = "none"
+    extractor: str | Extractor = extractors.RULES
+    reflect_every_turns: int = 100
+    reflect_after_s: float = 3600.0
+    reflector_threads: int = 2
     timezone: str = "UTC"
     recall_text: float = 0.2
     recall_context: float = 0.2
@@ -152,9 +168,19 @@ class Config:
         return None if isinstance(self.summarizer, str) else self.summarizer
 
     @property
+    def extractor_name(self) -> str:
+        """What a store keeps of ``extractor``."""
+        return extractors.stored_name(self.extractor)
+
+    @property
+    def extractor_object(self) -> Extractor | None:
+        """The extractor, where it is an object."""
+        return None if isinstance(self.extractor, str) else self.extractor
+
+    @property
     def object_names(self) -> dict[str, str]:
         """The settings whose values are objects, and what a store keeps of them."""
-        held = {name: getattr(self, name) for name in ("embedder", "summarizer")}
+        held = {name: getattr(self, name) for name in ("embedder", "summarizer", "extractor")}
         return {n: _plain(held[n], n) for n in held if not isinstance(held[n], str)}
 
     @property
@@ -173,33 +199,6 @@ class Config:
         return {name: _plain(getattr(self, name), name) for name in SETTINGS}
 
 
-class Settings(TypedDict, total=False):
-    """The settings as keywords of ``open``; see ``Config``."""
-
-    partitions: int
-    name_digest: str
-    tokenizer: str
-    embedder: str | Embedder
-    segment_bytes: int
-    batch_bytes_max: int
-    reply_bytes_max: int
-    requests_queued_max: int
-    sync_interval_ms: int
-    embedder_processes: int
-    chunk_over_characters: int
-    chunker_processes: int
-    summarizer: str | Summarizer
-    timezone: str
-    recall_text: float
-    recall_context: float
-    recall_vector: float
-    recall_speaker: float
-    recall_candidates: int
-    recall_rrf_k: int
-    sync: SyncLevel
-    deadline_s: float
-
-
 CHECKS: dict[str, Callable[[str, object], None]] = {
     "partitions": whole(1, 256),
     "name_digest": one_of(NAME_DIGESTS),
@@ -214,6 +213,10 @@ CHECKS: dict[str, Callable[[str, object], None]] = {
     "chunk_over_characters": whole(200, 100_000_000),
     "chunker_processes": whole(1, 32),
     "summarizer": check_summarizer,
+    "extractor": check_extractor,
+    "reflect_every_turns": whole(0, 1_000_000_000),
+    "reflect_after_s": check_seconds_or_zero,
+    "reflector_threads": whole(1, 32),
     "timezone": check_zone,
     "recall_text": check_weight,
     "recall_context": check_weight,
@@ -296,6 +299,8 @@ def _name(embedder: str | Embedder) -> str:
 def _plain(value: Any, name: str) -> Any:
     if name == "summarizer":
         return summarizers.stored_name(value)
+    if name == "extractor":
+        return extractors.stored_name(value)
     return _name(value) if name == "embedder" else value
 
 

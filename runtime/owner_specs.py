@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from neverforget.actors.actor_options import owner_name
+from neverforget.actors.actor_options import REFLECTOR_OWNER, owner_name
 from neverforget.actors.chunker_spec import ChunkerSpec, most_of
 from neverforget.actors.embedder_spec import EmbedderSpec
 from neverforget.actors.fusion import FusionConfig
 from neverforget.actors.longterm_spec import LongTermSpec
 from neverforget.actors.owner_spec import PartitionSpec
-from neverforget.runtime import summarizers
+from neverforget.actors.reflector_spec import ReflectorSpec
+from neverforget.runtime import extractors, summarizers
 from neverforget.runtime.config import Config
 from neverforget.runtime.embedder_names import NONE
 from neverforget.runtime.endpoint import place_digest
@@ -20,15 +21,25 @@ from neverforget.storage.directory_lock import ProcessId
 
 
 class OwnerSpecs:
-    """``host`` and ``folder`` (of sockets) None: the owners are objects of this process."""
+    """``host`` and ``folder`` (of sockets) None: the owners are objects of this process.
+    ``reflects`` False: whatever the settings say, nothing is reflected by itself.
+    """
 
     def __init__(
-        self, store: StoreDirectory, host: ProcessId | None = None, folder: Path | None = None
+        self,
+        store: StoreDirectory,
+        host: ProcessId | None = None,
+        folder: Path | None = None,
+        *,
+        reflects: bool = True,
     ) -> None:
         self._store = store
         self._folder = folder
         self._place = place_digest(store.path, store.store_id)[:8]
         config = store.config
+        self._every = config.reflect_every_turns if reflects else 0
+        if config.extractor_name == extractors.NONE:
+            self._every = 0
         self._common: dict[str, Any] = {
             "store_id": store.store_id,
             "role": "application" if host is None else "worker",
@@ -41,9 +52,13 @@ class OwnerSpecs:
         }
 
     def partition(self, number: int) -> PartitionSpec:
-        directory = str(self._store.region(number))
         return PartitionSpec(
-            directory=directory, partition=number, **self._of(f"p{number}"), **self._common
+            directory=str(self._store.region(number)),
+            partition=number,
+            reflect_every=self._every,
+            reflect_after_s=self._store.config.reflect_after_s if self._every else 0.0,
+            **self._of(f"p{number}"),
+            **self._common,
         )
 
     def longterm(self) -> LongTermSpec:
@@ -68,6 +83,23 @@ class OwnerSpecs:
 
     def embedder(self, number: int) -> EmbedderSpec:
         return EmbedderSpec(directory="", member=number, **self._of(f"e{number}"), **self._common)
+
+    def reflector(self) -> ReflectorSpec:
+        config = self._store.config
+        return ReflectorSpec(
+            directory="",
+            partitions=config.partitions,
+            extractor=config.extractor_name,
+            timezone=config.timezone,
+            threads=1 if self._folder is None else config.reflector_threads,
+            **self._of(REFLECTOR_OWNER),
+            **self._common,
+        )
+
+    def reflector_socket(self) -> str:
+        """ "" where nothing is ever reflected."""
+        none = self._store.config.extractor_name == extractors.NONE
+        return "" if none else self.reflector().socket
 
     def embedder_sockets(self) -> tuple[str, ...]:
         """Of the pool. A store without an embedder may get one by reindex: it has one member."""

@@ -7,7 +7,7 @@ import zoneinfo
 from collections.abc import Callable
 from typing import Literal
 
-from neverforget.runtime import embedders, summarizers
+from neverforget.runtime import embedders, extractors, summarizers
 from neverforget.runtime.object_checks import OBJECT
 from neverforget.storage.errors import InvalidArgument
 
@@ -57,8 +57,8 @@ def check_seconds(name: str, value: object) -> None:
         raise InvalidArgument(f"{name} must be a number of seconds above 0, not {value!r}")
 
 
-def check_timeout(name: str, value: object) -> None:
-    """A number of seconds; 0 is to look once."""
+def check_seconds_or_zero(name: str, value: object) -> None:
+    """A number of seconds, or 0: to look once, or never."""
     if value != 0 or isinstance(value, bool):
         check_seconds(name, value)
 
@@ -94,8 +94,16 @@ def check_embedder(name: str, value: object) -> None:
 
 def check_summarizer(name: str, value: object) -> None:
     """A name, an object with the protocol, or what a store keeps of such an object."""
-    kept = summarizers.stored_name(value)
+    _check_kept(name, summarizers.stored_name(value), "summarizer_id")
+
+
+def check_extractor(name: str, value: object) -> None:
+    """The same of an extractor."""
+    _check_kept(name, extractors.stored_name(value), "extractor_id")
+
+
+def _check_kept(name: str, kept: str, id: str) -> None:
     if not kept.isprintable() or len(kept) > NAME_CHARACTERS_MAX:
         raise InvalidArgument(
-            f"{name}: summarizer_id is printable text of up to {NAME_CHARACTERS_MAX} characters"
+            f"{name}: {id} is printable text of up to {NAME_CHARACTERS_MAX} characters"
         )

@@ -33,7 +33,7 @@ from neverforget.runtime.operation import Context, Operation, SessionPlace
 from neverforget.runtime.reaching import Wanted
 from neverforget.runtime.scope import NamespaceLike, Scope, checked_name, checked_text
 from neverforget.runtime.session_core import SessionCore
-from neverforget.runtime.setting_checks import check_timeout
+from neverforget.runtime.setting_checks import check_seconds_or_zero
 from neverforget.runtime.status_values import Status, VerifyReport
 from neverforget.runtime.store_path import real_path
 from neverforget.runtime.timeframe_argument import RangeUs, TimeframeLike, resolved_us
@@ -199,7 +199,7 @@ class StoreCore:
 
     def _settle(self, timeout: float | None, progress: Progress | None) -> Operation[Status]:
         if timeout is not None:
-            check_timeout("timeout", timeout)
+            check_seconds_or_zero("timeout", timeout)
         yield from whole_store.settle(self._context, timeout, progress)
         return (yield from self._status())
 
