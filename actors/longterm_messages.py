@@ -37,6 +37,7 @@ from neverforget.storage.content import decode_body, encode_body
 from neverforget.storage.errors import Corrupt, InvalidArgument
 from neverforget.storage.longterm_results import (
     Namespace,
+    Superseding,
     TurnPoint,
 )
 
@@ -79,12 +80,13 @@ class Mutation(Request):
 
 class Remember(Mutation, tag=30):
     """``memories``: packed list[NewMemory], namespaces absolute; all, or none. ``on_conflict``:
-    "raise" or "revise".
+    "raise" or "revise". ``superseding``: what they take the place of, in the same batch.
     """
 
     memories: bytes
     on_conflict: str
     sync: int
+    superseding: tuple[Superseding, ...] = ()
 
 
 class Revise(Mutation, tag=31):
@@ -283,6 +285,19 @@ class Original(Request, tag=60):
     memory: str
 
 
+class DerivedFrom(Request, tag=61):
+    """Of every memory that comes from any of a session's turns ``first``..``last``: all relations
+    that say what it comes from, turns and memories. ``start``: ``next`` of the reply before.
+    """
+
+    scope: Namespace
+    namespace: Namespace
+    session: str
+    first: int
+    last: int
+    start: int = 0
+
+
 # ---- embedders -----------------------------------------------------------------------------------
 
 
@@ -305,5 +320,5 @@ LongTermRequest = (
     Remember | Revise | Revert | Tag | Relate | Forget | ForgetWhere | Purge | EraseMemories
     | EraseMemoriesWhere | Reindex | GetMemories | GetByKey | Memories | History | Relations
     | Recall | AuditMemories | DeletionReport | MemoryNamespaces | Chunks | Original | Embed
-    | DescribeEmbedder
+    | DescribeEmbedder | DerivedFrom
 )  # fmt: skip

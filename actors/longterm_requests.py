@@ -93,8 +93,15 @@ def _remember(region: LongTermRegion, r: m.Remember) -> tuple[AnyReply, int]:
         require_place(tuple(each.namespace), r.scope)
         for relation in each.related_to:
             _require_target(region, relation.target, r.scope)
+    for one in r.superseding:
+        require_inside(region, one.new, r.scope)
+        require_inside(region, one.old, r.scope)
     result = region.remember(
-        new, by=r.by, request=(r.producer, r.producer_seq), on_conflict=r.on_conflict
+        new,
+        by=r.by,
+        request=(r.producer, r.producer_seq),
+        on_conflict=r.on_conflict,
+        superseding=r.superseding,
     )
     return _remembered(r, result)
 
@@ -256,6 +263,16 @@ def _relations(region: LongTermRegion, r: m.Relations) -> AnyReply:
     return m.RelationsReply(r.id, found, None, region.epoch)
 
 
+def _derived_from(region: LongTermRegion, r: m.DerivedFrom) -> AnyReply:
+    require_place(tuple(r.namespace), r.scope)
+    found, following = region.derived_from(
+        tuple(r.namespace), r.session, r.first, r.last, start=r.start
+    )
+    if r.scope:
+        found = [one for one in found if _is_inside(region, one.source, r.scope)]
+    return m.RelationsReply(r.id, found, following, region.epoch)
+
+
 def _ends_inside(
     region: LongTermRegion, source: str, target: str | TurnPoint, scope: Namespace
 ) -> bool:
@@ -316,6 +333,7 @@ READ: Mapping[type, Read] = {
     m.GetMemories: _get, m.GetByKey: _get_by_key, m.Memories: _memories, m.History: _history,
     m.Relations: _relations, m.AuditMemories: _audit, m.DeletionReport: _deletion_report,
     m.MemoryNamespaces: _namespaces, m.Chunks: _chunks, m.Original: _original,
+    m.DerivedFrom: _derived_from,
 }  # fmt: skip
 
 

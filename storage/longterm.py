@@ -45,6 +45,7 @@ from neverforget.storage.longterm_results import (
     NewRelation,
     Remembered,
     Status,
+    Superseding,
     TurnPoint,
 )
 from neverforget.storage.longterm_revising import Reviser
@@ -187,14 +188,15 @@ class LongTermRegion(LongTermReads, LongTermPlaces, LongTermDeletions, LogOwner)
         by: str,
         request: Request,
         on_conflict: str = "raise",
+        superseding: Sequence[Superseding] = (),
     ) -> Remembered:
-        """Stage memories with their relations: all, or none.
+        """Stage memories with their relations, and what they supersede: all, or none.
 
         A known key with equal content answers the memory that holds it; with other content it is a
         Conflict, or under ``on_conflict="revise"`` a new version. Raises InvalidArgument, Conflict,
         NotFound (a relation's target), OutOfSpace, Poisoned, Corrupt; nothing was staged then.
         """
-        return self._rememberer.remember(new, on_conflict, by, request)
+        return self._rememberer.remember(new, on_conflict, by, request, superseding)
 
     def derive(
         self,

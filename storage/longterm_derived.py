@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from neverforget.storage.longterm_reads import DERIVED_FROM
+from neverforget.storage.longterm_relation_reads import DERIVED_FROM
 from neverforget.storage.longterm_state import LongTermState
 from neverforget.storage.memory_table import NO_ROW, Array
 

@@ -45,7 +45,6 @@ from neverforget.storage.window_parts import check_limit
 UNREADABLE = "unreadable"
 _LIMIT_MAX = 10_000
 _BODIES_MAX = 2_000  # looked at for a page with ``where``: 40 ms
-DERIVED_FROM = "derived-from"
 
 
 class LongTermReads(RelationReads):

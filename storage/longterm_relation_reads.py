@@ -6,13 +6,17 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from typing import Final
 
+import numpy as np
+
 from neverforget.storage.errors import InvalidArgument
 from neverforget.storage.longterm_fields import id_text
-from neverforget.storage.longterm_results import RelationView, Status, TurnPoint
+from neverforget.storage.longterm_results import Namespace, RelationView, Status, TurnPoint
 from neverforget.storage.longterm_state import LongTermState
 from neverforget.storage.memory_table import Array
 
+DERIVED_FROM: Final = "derived-from"
 _RELATIONS_AT_ONCE: Final = 1_000
+_DERIVED_AT_ONCE: Final = 500  # memories
 
 
 class RelationReads:
@@ -49,6 +53,25 @@ class RelationReads:
         """The turns it came from."""
         outgoing = self.relations(memory_id, direction="out")
         return [r.target for r in outgoing if isinstance(r.target, TurnPoint)]
+
+    def derived_from(
+        self, namespace: Namespace, session: str, first: int, last: int, *, start: int = 0
+    ) -> tuple[list[RelationView], int | None]:
+        """Of memories that come from any of a session's turns ``first``..``last``: all that each
+        comes from, turns and memories; and where to go on, None where these were the last.
+        """
+        relations = self._state.relations
+        found = relations.to_turns(namespace, session, first, last)
+        rows = np.unique(relations.column("source")[found])
+        rows = rows[rows >= start]
+        code = relations.kinds.known(DERIVED_FROM)
+        views: list[RelationView] = []
+        for row in rows[:_DERIVED_AT_ONCE].tolist():
+            numbers = relations.of(row, incoming=False)
+            derives = relations.column("kind")[numbers] == (-1 if code is None else code)
+            derives |= relations.column("target")[numbers] < 0
+            views += [view for _, view in self._seen(numbers[derives], None)]
+        return views, int(rows[_DERIVED_AT_ONCE]) if len(rows) > _DERIVED_AT_ONCE else None
 
     def _seen(self, numbers: Array, kind: str | None) -> Iterator[tuple[int, RelationView]]:
         relations = self._state.relations

@@ -30,10 +30,12 @@ from neverforget.storage.longterm_results import (
     Namespace,
     NewMemory,
     Remembered,
+    Superseding,
 )
 from neverforget.storage.longterm_revising import revised_body
 from neverforget.storage.longterm_staging import Planned, Request, Staging, request_digest
 from neverforget.storage.longterm_state import CONTENT, LongTermState
+from neverforget.storage.longterm_superseding import plan_superseding
 from neverforget.storage.record import Header
 from neverforget.storage.repeats import Repeated
 
@@ -55,7 +57,12 @@ class Rememberer:
         self._staging = staging
 
     def remember(
-        self, new: Sequence[NewMemory], on_conflict: str, by: str, request: Request
+        self,
+        new: Sequence[NewMemory],
+        on_conflict: str,
+        by: str,
+        request: Request,
+        superseding: Sequence[Superseding] = (),
     ) -> Remembered:
         """Stage all or none. See ``LongTermRegion.remember``."""
         if not new:
@@ -65,6 +72,10 @@ class Rememberer:
         bodies = [body_of_new(check_new(each), by) for each in new]
         relations = to_builtins([each.related_to for each in new])
         asked = [[each.id for each in new], bodies, relations, on_conflict]
+        if superseding:
+            asked.append(to_builtins(superseding))
+            if any(each.key is not None for each in new):
+                raise InvalidArgument("memories that supersede others have no key")
         digest = request_digest("remember", asked)
         repeated = self._staging.repeated(request, digest)
         if repeated is not None:
@@ -74,6 +85,7 @@ class Rememberer:
             raise InvalidArgument("one id stands twice in a batch; draw one for each memory")
         for each, body in zip(new, bodies):
             self._plan(batch, each, body, on_conflict)
+        batch.planned += plan_superseding(self._state, superseding, batch.ids, by)
         if not batch.planned:
             return self._answer(batch, {}, 0)
         staged = self._staging.stage(batch.planned, request, digest)

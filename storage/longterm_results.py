@@ -66,6 +66,16 @@ class NewMemory(Struct, array_like=True, frozen=True):
     valid_to: int | None = None
 
 
+class Superseding(Struct, array_like=True, frozen=True):
+    """The memory ``new`` takes the place of ``old`` from ``at`` on. What is forgotten or gone by
+    then is left out.
+    """
+
+    new: str
+    old: str
+    at: int
+
+
 class Changes(Struct, frozen=True):
     """What a revision changes; what is UNSET stays as it is."""
 

@@ -49,6 +49,15 @@ def revised_body(state: LongTermState, row: int, body: Body) -> Body:
     return made
 
 
+def with_tags(state: LongTermState, row: int, content: Body) -> Body:
+    """``content`` with the tags that the memory has now."""
+    tags = state.table.tags.values[state.table.get(row, "tags")]
+    content.pop(M[MemoryField.TAGS], None)
+    if tags:
+        content[M[MemoryField.TAGS]] = list(tags)
+    return content
+
+
 class Reviser:
     def __init__(self, state: LongTermState, reads: LongTermReads, staging: Staging) -> None:
         self._state = state
@@ -68,7 +77,7 @@ class Reviser:
 
         def content(row: int) -> Body:
             _, body = self._state.bodies.read(self._state.table.get(row, "position"))
-            return changed_content(self._with_tags(row, content_of(body)), changed)
+            return changed_content(with_tags(self._state, row, content_of(body)), changed)
 
         return self._write(memory_id, content, expect_version, by, request, digest)
 
@@ -86,14 +95,6 @@ class Reviser:
             return content_of(self._reads.version(row, version)[1])
 
         return self._write(memory_id, content, expect_version, by, request, digest)
-
-    def _with_tags(self, row: int, content: Body) -> Body:
-        table = self._state.table
-        tags = table.tags.values[table.get(row, "tags")]
-        content.pop(M[MemoryField.TAGS], None)
-        if tags:
-            content[M[MemoryField.TAGS]] = list(tags)
-        return content
 
     def _write(
         self,
@@ -117,7 +118,7 @@ class Reviser:
             )
         body = content(row)
         _, held = state.bodies.read(state.table.get(row, "position"))
-        now_held = self._with_tags(row, content_of(held))
+        now_held = with_tags(state, row, content_of(held))
         same_tags = body.get(M[MemoryField.TAGS]) == now_held.get(M[MemoryField.TAGS])
         if same_tags and said_in(body) == said_in(now_held):
             return Remembered([self._reads.view(row)], [False], state.log.tail)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from neverforget.storage.longterm_results import TurnPoint
+from neverforget.storage.longterm_results import Namespace, TurnPoint
 from neverforget.storage.memory_table import Interned
 from neverforget.storage.row_index import RowIndex
 
@@ -31,7 +31,7 @@ class RelationTable:
     def __init__(self) -> None:
         self.count = 0
         self.kinds: Interned[str] = Interned()
-        self.turns: Interned[TurnPoint] = Interned()
+        self.turns: Interned[TurnPoint] = Interned(above=_session_of)
         self._columns: dict[str, Array] = {
             name: np.zeros(_FIRST, kind) for name, kind in RELATION_COLUMNS.items()
         }
@@ -90,6 +90,16 @@ class RelationTable:
         found = np.unique(np.array(numbers, np.int64))
         return found[self._columns["alive"][found]]
 
+    def to_turns(self, namespace: Namespace, session: str, first: int, last: int) -> Array:
+        """Numbers of the relations to any of a session's turns ``first``..``last``."""
+        turns = self.turns.values
+        numbers: list[int] = []
+        for code in np.flatnonzero(self.turns.under((namespace, session))).tolist():
+            if turns[code].first <= last and turns[code].last >= first:
+                numbers += self._by_target.find(_unsigned(-1 - code))
+        found = np.unique(np.array(numbers, np.int64))
+        return found[self._columns["alive"][found]]
+
     def extend(self, columns: dict[str, Array]) -> None:
         """Many at once, which are not there yet, all columns given."""
         start, stop = self.count, self.count + len(columns["source"])
@@ -108,6 +118,10 @@ class RelationTable:
             grown = np.zeros(capacity, column.dtype)
             grown[: self.count] = column[: self.count]
             self._columns[name] = grown
+
+
+def _session_of(turns: TurnPoint) -> tuple[tuple[Namespace, str], ...]:
+    return ((tuple(turns.namespace), turns.session),)
 
 
 def _unsigned(target: int) -> int:
