@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from neverforget.actors.activity_messages import AGENTS_MAX, Activity, ActivityReply
 from neverforget.actors.group_commit import Stage
 from neverforget.actors.messages import (
     AnyReply,
@@ -119,6 +120,10 @@ def _audit(region: Region, r: Audit) -> AnyReply:
     return AuditReply(r.id, entries, more)
 
 
+def _activity(region: Region, r: Activity) -> AnyReply:
+    return ActivityReply(r.id, *region.activity(r.namespace, r.after, AGENTS_MAX))
+
+
 def _erase(region: Region, r: Erase) -> AnyReply:
     """Durable when it returns."""
     result = region.erase(
@@ -139,5 +144,5 @@ STAGED: dict[type, Stage[Region]] = {
 BY_ITSELF: dict[type, Act[Region]] = {Erase: _erase}
 READ: dict[type, Read] = {
     Tail: _tail, Page: _page, Get: _get, Info: _info, Sessions: _sessions,
-    Namespaces: _namespaces, Audit: _audit,
+    Namespaces: _namespaces, Audit: _audit, Activity: _activity,
 }  # fmt: skip

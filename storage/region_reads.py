@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from neverforget.storage.activity_results import AgentTurns
+from neverforget.storage.agent_activity import AgentActivity
 from neverforget.storage.auditing import Auditor
 from neverforget.storage.listings import Listings
 from neverforget.storage.region_options import RegionOptions
@@ -24,6 +26,7 @@ class RegionReads:
         self._windows = Windows(state, options)
         self._listings = Listings(state, options)
         self._auditor = Auditor(state)
+        self._activity = AgentActivity(state)
 
     def tail(
         self,
@@ -89,3 +92,13 @@ class RegionReads:
         return self._auditor.audit(
             operation, by, namespace, session, start_us, stop_us, after, limit
         )
+
+    def activity(
+        self, namespace: Namespace, after: str | None, limit: int
+    ) -> tuple[list[AgentTurns], bool, bool]:
+        """Who appended to sessions at or below the namespace, and whether there are more. The last:
+        whether turns are left to be counted first; then ask again.
+        """
+        if not self._activity.count() and after is None:
+            return [], False, True
+        return *self._activity.agents(namespace, after, limit), False
