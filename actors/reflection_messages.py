@@ -33,7 +33,7 @@ class Unreflected(Request, tag=22):
     """The named session, or with ``session`` None those at or below ``namespace`` strictly after
     ``after`` in (namespace, session) order, as far as they have anything to do: turns that wait, a
     plan, failed ranges. ``again``: also turns that another extractor than ``extractor``
-    consolidated.
+    consolidated. ``from_seq``: of a named session only turns from there on count.
     """
 
     namespace: tuple[str, ...]
@@ -42,6 +42,7 @@ class Unreflected(Request, tag=22):
     limit: int
     extractor: str | None = None
     again: bool = False
+    from_seq: int = 0
 
 
 class Plan(Request, tag=24):
@@ -77,10 +78,13 @@ class DueReply(Reply, tag=114):
 
 
 class UnreflectedReply(Reply, tag=115):
-    """``more``: ask again after the last one."""
+    """``more``: ask again after ``after``, as far as was looked: there may be no sessions in this
+    one and some in the next.
+    """
 
     sessions: list[DueSession]
     more: bool
+    after: tuple[tuple[str, ...], str] | None = None
 
 
 class PlannedReply(Reply, tag=116):

@@ -34,9 +34,10 @@ class FailedRange(Struct, array_like=True, frozen=True):
 
 
 class DueSession(Struct, array_like=True, frozen=True):
-    """What is to be done in one session. ``first``: of the planned range, or the first turn that
-    waits; ``end``: the seq that the next append gets; ``turns``: how many wait, those of the plan
-    counted; ``oldest_at``: the time of turn ``first``, 0 where its record is unreadable.
+    """What is to be done in one session. Turns first..stop-1 are to be done without a gap: the
+    planned range, or the first turns that wait. ``end``: the seq that the next append gets;
+    ``turns``: how many are to be done in all, those of the plan counted; ``oldest_at``: the time of
+    turn ``first``, 0 where its record is lost.
     """
 
     namespace: tuple[str, ...]
@@ -46,6 +47,7 @@ class DueSession(Struct, array_like=True, frozen=True):
     turns: int
     planned: PlannedRange | None
     oldest_at: int
+    stop: int = 0
 
 
 class ReflectionLag(Struct, array_like=True, frozen=True):
