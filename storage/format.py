@@ -49,6 +49,7 @@ class Kind(IntEnum):
     PURGED = 22
     ASKED = 23
     CHUNKED = 24
+    RECALLED = 29
 
 
 class RecordFlag(IntFlag):

@@ -27,6 +27,7 @@ from neverforget.storage.free_memory import give_back_free_memory
 from neverforget.storage.identity import check_identity, longterm_identity
 from neverforget.storage.log_owner import LogOwner
 from neverforget.storage.log_state import heads_crc
+from neverforget.storage.longterm_activity import LongTermActivity
 from neverforget.storage.longterm_bodies import BodySource
 from neverforget.storage.longterm_deletions import LongTermDeletions
 from neverforget.storage.longterm_deriving import Deriver
@@ -61,7 +62,9 @@ from neverforget.storage.spare import Submit
 from neverforget.storage.table_file import stored_table
 
 
-class LongTermRegion(LongTermReads, LongTermPlaces, LongTermDeletions, LogOwner):
+class LongTermRegion(
+    LongTermReads, LongTermPlaces, LongTermActivity, LongTermDeletions, LogOwner
+):
     """See the module. Made by ``open``, never directly."""
 
     def __init__(
@@ -74,6 +77,7 @@ class LongTermRegion(LongTermReads, LongTermPlaces, LongTermDeletions, LogOwner)
         LongTermReads.__init__(self, state, options)
         LogOwner.__init__(self, state, lock)
         staging = Staging(state)
+        LongTermActivity.__init__(self, state, staging)
         LongTermDeletions.__init__(self, state, self, staging, random_bytes)
         self._rememberer = Rememberer(state, self, staging)
         self._reviser = Reviser(state, self, staging)

@@ -236,7 +236,8 @@ class LongTermEraser:
                 "revised": _ids_about(records),
             },
         }
-        batch = ErasureBatch(records, extra, rows, asked.behind())
+        behind = [*asked.behind(), *plan.recalls.told_again(self._state, namespace)]
+        batch = ErasureBatch(records, extra, rows, behind)
         staged = yield from self._batches.carry_out(plan, batch, asked.request, digest)
         first = next(r for r in staged.records if r[1].kind == Kind.ERASING)
         return self._answer(first[1], first[2])

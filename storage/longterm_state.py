@@ -39,6 +39,7 @@ from neverforget.storage.longterm_fields import (
 from neverforget.storage.longterm_results import Status, TurnPoint
 from neverforget.storage.longterm_snapshot import Snapshot
 from neverforget.storage.memory_table import FOR_EVER, NEVER, NO_ROW, Array, MemoryTable
+from neverforget.storage.recall_counts import RecallCounts
 from neverforget.storage.record import Header
 from neverforget.storage.recovery import Recovered
 from neverforget.storage.relation_table import RelationTable
@@ -76,6 +77,7 @@ class LongTermState(LogState):
         self.applied = 0  # every record below it, of those that change anything, is in the table
         self.turns = 0  # odd while records take effect
         self.chunkings = AuditIndex()  # the CHUNKED records
+        self.recalls = RecallCounts()
         self._appliers: dict[int, Callable[[Header, int, Body], None]] = {
             Kind.REMEMBERED: self._remembered,
             Kind.REVISED: self._remembered,
@@ -91,6 +93,7 @@ class LongTermState(LogState):
             Kind.ERASING: self._gone,
             Kind.REFUSED: _nothing,
             Kind.CHUNKED: self._chunked,
+            Kind.RECALLED: lambda _, position, body: self.recalls.apply(position, body),
         }
 
     # ---- loading ---------------------------------------------------------------------------------
@@ -111,6 +114,7 @@ class LongTermState(LogState):
                     self._note_audited(position, kind)
                 elif kind == Kind.CHUNKED:
                     self.chunkings.note(position)
+            self.recalls.find(heads, positions)
             unreadable = np.flatnonzero(~body_ok[:known])
             for position, kind in of_kinds(heads[unreadable], positions[unreadable], *CONTENT):
                 self._note_unreadable(position, kind)
@@ -118,6 +122,7 @@ class LongTermState(LogState):
                 heads[known:], positions[known:], *ABOUT_ONE, *_ON_RECORD
             ):
                 self._load_one(position, kind)
+        self.recalls.load(self)
         self.applied = recovered.tail
 
     def _is_of_this_log(self, snapshot: Snapshot, recovered: Recovered) -> bool:
