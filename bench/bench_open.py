@@ -89,7 +89,7 @@ def run(options: Options) -> Table:
 
 def build(path: Path, turns: int) -> None:
     """A closed store of one partition: every segment sealed, side files beside them."""
-    with nf.open(path, inline=True, partitions=1) as store:
+    with nf.open(path, inline=True, partitions=1, reflect_every_turns=0) as store:
         ours.fill(store, "chat", turns)
 
 

@@ -16,6 +16,8 @@ import neverforget as nf
 from bench.measure import TEXT, timed
 
 STARTED_WITHIN_S = 90.0
+# No memories are made of what is appended, while something else is measured.
+UNDISTURBED = ("--set", "reflect_every_turns=0")
 
 
 @contextmanager
@@ -32,7 +34,7 @@ def serving(path: Path) -> Iterator[subprocess.Popen[bytes]]:
     log = path.with_name(path.name + ".serve.log")
     with log.open("wb") as sink:
         process = subprocess.Popen(
-            [sys.executable, "-m", "neverforget", "serve", str(path)],
+            [sys.executable, "-m", "neverforget", "serve", str(path), *UNDISTURBED],
             stdin=subprocess.DEVNULL,
             stdout=sink,
             stderr=sink,
