@@ -7,14 +7,12 @@ answered into the operation.
 
 from __future__ import annotations
 
-import itertools
-import os
-import secrets
 from collections.abc import Generator
 from typing import Any, NamedTuple, TypeVar
 
 from neverforget.actors.messages import Request
 from neverforget.actors.places import EMBEDDER, HOST, LONGTERM
+from neverforget.actors.request_ids import RequestIds
 from neverforget.actors.tokenizers import TokenCounter
 from neverforget.runtime import cursors
 from neverforget.runtime.longterm_client import LongTermClient
@@ -23,10 +21,9 @@ from neverforget.runtime.values import Namespace
 from neverforget.storage.clock import Clock
 from neverforget.storage.record import session_scope
 
-__all__ = ["EMBEDDER", "HOST", "LONGTERM"]  # of the places, and what stands below
+__all__ = ["EMBEDDER", "HOST", "LONGTERM", "RequestIds"]  # of others, and what stands below
 
 T = TypeVar("T")
-_PRODUCER_SEQ_MAX = 0xFFFFFFFF
 
 
 class Call(NamedTuple):
@@ -38,32 +35,6 @@ class Call(NamedTuple):
 
 
 Operation = Generator[Call, Any, T]
-
-
-class RequestIds:
-    """The request ids of one client object in one process: a random producer and a count.
-
-    A forked child draws another producer: the same id must never name two requests. Threads may
-    share it.
-    """
-
-    def __init__(self) -> None:
-        self._drawn = self._draw()
-
-    def _draw(self) -> tuple[int, int, itertools.count[int]]:
-        return os.getpid(), secrets.randbits(64), itertools.count(1)
-
-    def next(self) -> tuple[int, int]:
-        """(producer, producer_seq), never given before."""
-        pid, producer, count = self._drawn
-        seq = next(count)
-        if pid != os.getpid() or seq > _PRODUCER_SEQ_MAX:
-            self._drawn = self._draw()
-            return self.next()
-        return producer, seq
-
-    def __reduce__(self) -> Any:
-        raise TypeError("request ids are never copied: a copy would give the same ids again")
 
 
 class SessionPlace:

@@ -13,11 +13,12 @@ from typing import NamedTuple
 from neverforget.actors.messages import Tail
 from neverforget.runtime.operation import Call, Context, Operation, SessionPlace
 from neverforget.runtime.session_reading import Asked, Piece, behind, erased, is_erased, stretch
-from neverforget.runtime.turn_codec import flags_by_seq, turns_of
+from neverforget.runtime.turn_codec import turns_of
 from neverforget.runtime.values import Turn
 from neverforget.storage.record import decode_records
 from neverforget.storage.results import TurnFlag, Window
 from neverforget.storage.tail_window import NO_LINK, Link, Sight, link, newest_group, parted
+from neverforget.storage.turn_states import flags_by_seq
 
 CALL_ROLES = frozenset({"assistant", "tool_call"})
 GROUP_LIMIT = 64  # turns fetched at first to find the newest turn's call; then twice as many

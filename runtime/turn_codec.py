@@ -11,16 +11,16 @@ from typing import Any, NamedTuple
 
 from neverforget.runtime.scope import NAME_CHARACTERS_MAX
 from neverforget.runtime.times import from_us
-from neverforget.runtime.values import Turn, TurnState
+from neverforget.runtime.values import Turn
 from neverforget.storage.errors import Corrupt, InvalidArgument
-from neverforget.storage.format import ROLE_NAMES, BodyField, RoleCode
+from neverforget.storage.format import BodyField
 from neverforget.storage.record import Header, body_of, decode_body, decode_records, encode_turn
-from neverforget.storage.results import TurnFlag, Window
+from neverforget.storage.results import TurnFlag, TurnState, Window
+from neverforget.storage.turn_states import flags_by_seq, lost_state, role_of, state_of
 from neverforget.storage.type_names import a_type
 
-CONTENT, NAME, AGENT, CALL_ID, KEY, METADATA, ROLE = map(int, BodyField)
-_CONSOLIDATED, _HIDDEN = int(TurnFlag.CONSOLIDATED), int(TurnFlag.HIDDEN)
-_ERASED, _UNREADABLE = int(TurnFlag.ERASED), int(TurnFlag.UNREADABLE)
+CONTENT, NAME, AGENT, CALL_ID, KEY, METADATA, _ = map(int, BodyField)
+_CONSOLIDATED = int(TurnFlag.CONSOLIDATED)
 
 
 _PLAIN = frozenset({str, bytes, type(None)})
@@ -140,17 +140,12 @@ def turn_of(
 ) -> Turn:
     """The turn of a decoded record."""
     if body is None:
-        body = {}
-        if state in ("ok", "hidden"):
-            state = "erased" if header.body_length == 0 else "unreadable"
-    role = ROLE_NAMES.get(header.role)
-    if role is None:
-        role = body.get(ROLE, "") if header.role == RoleCode.OTHER else ""
+        body, state = {}, lost_state(header, state)
     return Turn(
         namespace,
         session,
         header.sequence_id,
-        role,
+        role_of(header, body),
         body.get(CONTENT),
         body.get(NAME),
         body.get(AGENT),
@@ -178,24 +173,6 @@ def turns_of(window: Window, namespace: tuple[str, ...], session: str) -> list[T
         consolidated = seq < through or bool(flags & _CONSOLIDATED)
         turns.append(turn_of(header, body, namespace, session, consolidated, state))
     return turns
-
-
-def flags_by_seq(runs: list[tuple[int, int, int]]) -> dict[int, int]:
-    """A window's flag runs, turn by turn; turns without flags are left out."""
-    found: dict[int, int] = {}
-    for first, last, flags in runs:
-        for seq in range(first, last + 1):
-            found[seq] = found.get(seq, 0) | flags
-    return found
-
-
-def state_of(flags: int) -> TurnState:
-    """The one word for a turn's flags: what is lost says more than what is hidden."""
-    if flags & _ERASED:
-        return "erased"
-    if flags & _UNREADABLE:
-        return "unreadable"
-    return "hidden" if flags & _HIDDEN else "ok"
 
 
 def turn_of_record(record: bytes, namespace: tuple[str, ...], session: str) -> Turn:

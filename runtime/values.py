@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from enum import Enum, StrEnum
-from typing import Any, Generic, Literal, SupportsIndex, TypeVar, overload
+from typing import Any, Generic, SupportsIndex, TypeVar, overload
 
 from msgspec import Struct
 
+from neverforget.storage.results import TurnState
+
 T = TypeVar("T")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-TurnState = Literal["ok", "hidden", "erased", "unreadable"]
 
 
 class Role(StrEnum):

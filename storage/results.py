@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from enum import IntFlag
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct
+
+TurnState = Literal["ok", "hidden", "erased", "unreadable"]
 
 
 class TurnFlag(IntFlag):

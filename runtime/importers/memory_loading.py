@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import uuid
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from neverforget.actors.memory_ids import made_uuid7
 from neverforget.runtime.importers.report import ImportReport
 from neverforget.runtime.importers.source_turn import Problem, SourceMemory, SourceRelation
 from neverforget.runtime.turn_json import json_value, parse_timestamp
@@ -40,7 +40,6 @@ SAID = (
     *("text", "type", "importance", "confidence", "source", "agent", "speaker", "metadata"),
     *("occurred_at", "valid_from", "valid_to", "context"),
 )
-_MS_MAX = (1 << 48) - 1
 
 
 class MemoryLoader:
@@ -130,7 +129,8 @@ class MemoryLoader:
         if not self._prefix:
             return memory_id
         packed = bytes.fromhex(memory_id.replace("-", ""))
-        return _uuid7(packed[:6], _digest([list(self._prefix), memory_id]))
+        milliseconds = int.from_bytes(packed[:6], "big")
+        return made_uuid7(milliseconds, _digest([list(self._prefix), memory_id]))
 
     def _target(self, relation: SourceRelation) -> str | TurnRef:
         if isinstance(relation.target, str):
@@ -309,12 +309,4 @@ def _digest(what: Any) -> bytes:
 
 def made_id(at: datetime | None, digest: bytes) -> str:
     """A UUIDv7 of a time and a digest: the same for the same memory at every run."""
-    milliseconds = 0 if at is None else int(at.timestamp() * 1000)
-    return _uuid7(min(max(milliseconds, 0), _MS_MAX).to_bytes(6, "big"), digest)
-
-
-def _uuid7(time: bytes, digest: bytes) -> str:
-    packed = bytearray(time + digest[:10])
-    packed[6] = packed[6] & 0x0F | 0x70
-    packed[8] = packed[8] & 0x3F | 0x80
-    return str(uuid.UUID(bytes=bytes(packed)))
+    return made_uuid7(0 if at is None else int(at.timestamp() * 1000), digest)
