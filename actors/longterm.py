@@ -36,6 +36,7 @@ from neverforget.actors.longterm_status import index_status
 from neverforget.actors.messages import AnyReply, Settle, Status
 from neverforget.actors.places import LONGTERM
 from neverforget.actors.ports import Pending
+from neverforget.actors.recall_recording import RecallRecording
 from neverforget.actors.region_owner import RegionOwner, nothing
 from neverforget.actors.store_embedder import NONE, StoreEmbedder
 from neverforget.storage.clock import Clock, SystemClock
@@ -101,6 +102,7 @@ class LongTerm(RegionOwner[LongTermRegion]):
             clock.monotonic,
             self._tell_news,
         )
+        self._recording = RecallRecording(clock.monotonic)
         self._promises = Promises()
         self._deletions = Deletions(IN_SLICES)
         self._news = False
@@ -111,6 +113,8 @@ class LongTerm(RegionOwner[LongTermRegion]):
         if self._given is not None:
             self._given.close()
         self._recalls.close()
+        with self._turn:
+            self._recording.end(self._life.region, self._life.error)
         super().close()
 
     def run(self, pendings: Sequence[Pending], send: Callable[[], None] = nothing) -> None:
@@ -191,6 +195,7 @@ class LongTerm(RegionOwner[LongTermRegion]):
             self._notice_at,
             self._chunking.deadline(),
             self._recalls.deadline(),
+            self._recording.deadline(self._life.region, self._life.error),
             self._promises.deadline(self._clock.monotonic()),
         )
         return min((at for at in dues if at is not None), default=None)
@@ -238,6 +243,9 @@ class LongTerm(RegionOwner[LongTermRegion]):
             super()._serve(region, pending)
 
     def _go_on(self, region: LongTermRegion) -> None:
+        if self._recording.is_due(self._life.error):
+            with self._turn:
+                self._plan(region, self._recording.record(region))
         if not len(self._deletions):
             return
         with self._turn:
@@ -269,7 +277,9 @@ class LongTerm(RegionOwner[LongTermRegion]):
         if isinstance(request, Recall):
             if self._notice_at is not None:
                 self._notice()
-            self._recalls.ask(pending, request)
+            searched = self._recalls.ask(pending, request)
+            if searched is not None and request.by:
+                self._recording.count(region, searched, request.by)
             return None
         if isinstance(request, Reindex):
             return self._reindex(request)

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from neverforget.actors import longterm_messages as m
+from neverforget.actors.activity_messages import AGENTS_MAX, Agents, AgentsReply
 from neverforget.actors.group_commit import Stage
 from neverforget.actors.longterm_messages import packed, unpacked
 from neverforget.actors.messages import (
@@ -329,10 +330,15 @@ def _namespaces(region: LongTermRegion, r: m.MemoryNamespaces) -> AnyReply:
     return NamespacesReply(r.id, found, more)
 
 
+def _agents(region: LongTermRegion, r: Agents) -> AnyReply:
+    return AgentsReply(r.id, *region.agents(r.scope, r.after, AGENTS_MAX))
+
+
 READ: Mapping[type, Read] = {
     m.GetMemories: _get, m.GetByKey: _get_by_key, m.Memories: _memories, m.History: _history,
     m.Relations: _relations, m.AuditMemories: _audit, m.DeletionReport: _deletion_report,
     m.MemoryNamespaces: _namespaces, m.Chunks: _chunks, m.Original: _original,
+    Agents: _agents,
     m.DerivedFrom: _derived_from,
 }  # fmt: skip
 

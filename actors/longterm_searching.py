@@ -104,18 +104,20 @@ class Recalls:
             if not self._idle.wait_for(lambda: self._running == 0, _END_S):
                 log.error("a neverforget-search thread hangs, and may still read what closes")
 
-    def ask(self, pending: Pending, request: Recall) -> None:
+    def ask(self, pending: Pending, request: Recall) -> tuple[str, ...] | None:
+        """Where it searches; None: it was refused."""
         if len(self) >= WAITING_MAX:
             error = Overloaded("too many recalls wait at this owner; ask again later")
             pending.reply(failure(request.id, error))
-            return
+            return None
         try:
             asked = self._understood(pending, request)
         except NeverforgetError as error:
             pending.reply(failure(request.id, error))
-            return
+            return None
         if not self._go(asked):
             self._parked.append(asked)
+        return asked.wanted.namespace
 
     def look(self) -> None:
         """Let go on what need not wait any longer."""

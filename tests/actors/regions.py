@@ -137,14 +137,15 @@ def append(
     producer: int = 7,
     seq: int | None = None,
     expect: int | None = None,
+    agent: str | None = None,
 ) -> Append:
     """A turn, under the request id (``producer``, ``seq`` or the message's id)."""
     number = id if seq is None else seq
     record = encode_turn(
         role="user", content=text, timestamp_us=number, token_count=1, producer=producer,
-        producer_seq=number, key_scope=session_scope(NAMESPACE, session),
+        producer_seq=number, key_scope=session_scope(NAMESPACE, session), agent=agent,
     )  # fmt: skip
-    return Append(id, NAMESPACE, session, None, producer, number, sync, expect, record)
+    return Append(id, NAMESPACE, session, agent, producer, number, sync, expect, record)
 
 
 def get(id: int, session: str = "s", first: int = 0, stop: int = 1000) -> Get:
