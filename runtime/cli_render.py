@@ -30,7 +30,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from neverforget.runtime.turn_json import json_value
+from neverforget.runtime.turn_text import RESULTS, as_json, call_text, spoken
 
 if TYPE_CHECKING:
     from neverforget.runtime.values import Turn
@@ -143,60 +143,15 @@ def content_view(role: str, content: Any, *, full: bool = False) -> Text:
         return Text(
             f"{len(content):,} bytes: {content[:24].hex(' ')}{' …' if len(content) > 24 else ''}"
         )
-    call = _call(content) if role == "tool_call" else None
+    call = call_text(content) if role == "tool_call" else None
     if call is not None:
-        return Text("→ " + _cut(call, limit))
+        return Text("→ " + _cut(printable(call), limit))
     text = spoken(content)
     if text is not None:
         return Text(_cut(printable(text), limit))
-    arrow = "← " if role in ("tool_result", "tool", "function") else ""
-    return Text(arrow + _cut(printable(_json(content)), None if full else ARGUMENT_CHARACTERS_MAX))
-
-
-def _call(content: Any) -> str | None:
-    """``{"name": …, "arguments": {…}}`` as ``name(argument=…)``."""
-    if not isinstance(content, Mapping) or not isinstance(content.get("name"), str):
-        return None
-    arguments = content.get("arguments")
-    if isinstance(arguments, Mapping):
-        inside = ", ".join(f"{name}={_json(value)}" for name, value in arguments.items())
-    else:
-        inside = "" if arguments is None else _json(arguments)
-    return printable(f"{content['name']}({inside})")
-
-
-def spoken(content: Any) -> str | None:
-    """The text in structured content as the big APIs have it: parts of text, or an answer with its
-    calls."""
-    if isinstance(content, list):
-        parts = [spoken(part) for part in content]
-        return "\n".join(p for p in parts if p) if any(parts) else None
-    if not isinstance(content, Mapping):
-        return content if isinstance(content, str) else None
-    calls = content.get("tool_calls")
-    if isinstance(calls, list):
-        lines = [spoken(content.get("content")) or ""]
-        for call in calls:
-            function = call.get("function") if isinstance(call, Mapping) else None
-            lines.append("→ " + (_call_in_text(function) or _json(call)))
-        return "\n".join(line for line in lines if line)
-    for name in ("text", "parts"):
-        if name in content:
-            return spoken(content[name])
-    return None
-
-
-def _call_in_text(function: Any) -> str | None:
-    """A chat API's function call, whose arguments are JSON in text."""
-    if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
-        return None
-    arguments = function.get("arguments")
-    inside = arguments if isinstance(arguments, str) else _json(arguments)
-    return f"{function['name']}({inside})"
-
-
-def _json(value: Any) -> str:
-    return json.dumps(json_value(value), ensure_ascii=False)
+    arrow = "← " if role in RESULTS else ""
+    limit = None if full else ARGUMENT_CHARACTERS_MAX
+    return Text(arrow + _cut(printable(as_json(content)), limit))
 
 
 def _cut(text: str, limit: int | None) -> str:

@@ -57,9 +57,9 @@ class Memory(Struct, frozen=True):
         return hash((self.id, self.version))
 
     def __repr__(self) -> str:
-        said = [repr(_short(self.text)), f"id={self.id!r}"]
+        said = [repr(shortened(self.text)), f"id={self.id!r}"]
         if self.key is not None:
-            said.append(f"key={_short(self.key)!r}")
+            said.append(f"key={shortened(self.key)!r}")
         if self.type != "fact":
             said.append(f"type={self.type!r}")
         if self.tags:
@@ -84,7 +84,7 @@ class Chunk(Struct, frozen=True):
     text: str
 
     def __repr__(self) -> str:
-        return f"Chunk({_short(self.text)!r}, start={self.start}, stop={self.stop})"
+        return f"Chunk({shortened(self.text)!r}, start={self.start}, stop={self.stop})"
 
 
 class Hit(Struct, frozen=True):
@@ -113,7 +113,7 @@ class Hit(Struct, frozen=True):
     def __repr__(self) -> str:
         found = " ".join(f"{leg} #{rank}" for leg, rank in self.sources.items())
         more = f", {len(self.duplicates)} more alike" if self.duplicates else ""
-        return f"Hit({self.score:.3f}, {_short(self.memory.text)!r}, {found or 'no leg'}{more})"
+        return f"Hit({self.score:.3f}, {shortened(self.memory.text)!r}, {found or 'no leg'}{more})"
 
 
 class Timeframe(Struct, frozen=True):
@@ -196,7 +196,7 @@ def _hits(
 def _line(hit: Hit) -> str:
     memory = hit.memory
     at = memory.created_at if memory.occurred_at is None else memory.occurred_at
-    words = f"{hit.score:.3f}  {at.astimezone(UTC):%Y-%m-%d}  {_short(memory.text)}"
+    words = f"{hit.score:.3f}  {at.astimezone(UTC):%Y-%m-%d}  {shortened(memory.text)}"
     return f"{words}  [{', '.join(memory.tags)}]" if memory.tags else words
 
 
@@ -245,7 +245,7 @@ class DeletionReport(Struct, frozen=True):
         return f"DeletionReport({', '.join([str(span), *(said or ['nothing'])])})"
 
 
-def _short(text: str) -> str:
+def shortened(text: str) -> str:
     """One line of it."""
     line = " ".join(text[: 4 * _TEXT_SHOWN_MAX].split())
     if len(line) > _TEXT_SHOWN_MAX or len(text) > 4 * _TEXT_SHOWN_MAX:
