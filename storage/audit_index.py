@@ -20,8 +20,8 @@ AUDITED = {
     int(Kind.UNARCHIVED): "unarchive",
     int(Kind.PURGED): "purge",
 }
-# On the record as well, but no deletion, and many: seen by those who ask for them.
-OPERATIONS = {**AUDITED, int(Kind.CHUNKED): "chunk"}
+# On the record as well, but no deletions, and many. Chunkings are seen by who asks for them.
+OPERATIONS = {**AUDITED, int(Kind.CHUNKED): "chunk", int(Kind.WORKED): "evict"}
 
 
 class AuditIndex:

@@ -49,6 +49,8 @@ class Kind(IntEnum):
     PURGED = 22
     ASKED = 23
     CHUNKED = 24
+    WORKED = 27
+    WORKING_STATE = 28
     RECALLED = 29
 
 

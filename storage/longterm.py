@@ -54,6 +54,7 @@ from neverforget.storage.longterm_snapshot import Snapshot
 from neverforget.storage.longterm_staging import Request, Staging
 from neverforget.storage.longterm_state import LongTermState
 from neverforget.storage.longterm_verification import LongTermVerification
+from neverforget.storage.longterm_working import LongTermWorking
 from neverforget.storage.recovery import Recovered
 from neverforget.storage.region_creation import create_region
 from neverforget.storage.region_options import RegionOptions
@@ -63,7 +64,7 @@ from neverforget.storage.table_file import stored_table
 
 
 class LongTermRegion(
-    LongTermReads, LongTermPlaces, LongTermActivity, LongTermDeletions, LogOwner
+    LongTermReads, LongTermPlaces, LongTermActivity, LongTermWorking, LongTermDeletions, LogOwner
 ):
     """See the module. Made by ``open``, never directly."""
 
@@ -73,12 +74,14 @@ class LongTermRegion(
         lock: DirectoryLock | None,
         options: RegionOptions,
         random_bytes: Callable[[int], bytes],
+        count_tokens: Callable[[str], int],
     ) -> None:
         LongTermReads.__init__(self, state, options)
         LogOwner.__init__(self, state, lock)
         staging = Staging(state)
         LongTermActivity.__init__(self, state, staging)
         LongTermDeletions.__init__(self, state, self, staging, random_bytes)
+        LongTermWorking.__init__(self, state, self, staging, count_tokens)
         self._rememberer = Rememberer(state, self, staging)
         self._reviser = Reviser(state, self, staging)
         self._relater = Relater(state, self, staging)
@@ -120,13 +123,15 @@ class LongTermRegion(
         snapshot: Snapshot | None = None,
         bodies: BodySource | None = None,
         derived: Path | None = None,
+        count_tokens: Callable[[str], int] = len,
     ) -> LongTermRegion:
         """Take the region over: lock, epoch, scan; unfinished erasures are carried out. The
         arguments and errors are those of ``Region.open``.
 
         ``snapshot``: of this log; what it cannot tell is read from the log, as is everything where
         it is another's. ``derived``: the folder of generations, whose snapshot is taken where none
-        is given. ``bodies``: where texts are read.
+        is given. ``bodies``: where texts are read. ``count_tokens``: of a text, for working
+        memories.
         """
         clock, options = clock or SystemClock(), options or RegionOptions()
         started = clock.monotonic()
@@ -149,7 +154,7 @@ class LongTermRegion(
         )
         try:
             state = LongTermState(fs, directory, shard, taken.log, identity.log_id, clock, bodies)
-            region = LongTermRegion(state, taken.lock, options, random_bytes)
+            region = LongTermRegion(state, taken.lock, options, random_bytes, count_tokens)
             if snapshot is None and derived is not None:
                 snapshot = stored_table(fs, derived, identity.log_id)
             region._recover(taken.recovered, snapshot)

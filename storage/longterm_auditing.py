@@ -5,7 +5,7 @@ the memory is there, so that erasing it leaves none of its words behind. Reason 
 an ASKED record behind the entry, which an erasure may take away.
 
 Chunkings are on record too. There are many, and they delete nothing: they are shown to who asks for
-them, or for a memory.
+them, or for a memory. Evictions from working memories delete nothing either, and are always shown.
 
 ``scope`` is the namespace of a view. It sees what was done within it. Of what was done to memories
 of several views at once it sees its own part: how many, and no filter.
@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
+from neverforget.storage.audit_details import chunks_in, evicted_in, evictions_seen, is_of_view
 from neverforget.storage.audit_index import OPERATIONS
 from neverforget.storage.audit_places import lies_within
 from neverforget.storage.batch import end_of
@@ -112,13 +113,19 @@ class LongTermAuditor:
     def _places(
         self, operation: str | None, target: str | None, after: int | None
     ) -> Iterable[int]:
-        state, chunked = self._state, OPERATIONS[Kind.CHUNKED]
-        if target is None:
-            return (state.chunkings if operation == chunked else state.audit).after(after)
-        chunkings = self._chunkings_of(target, after)
-        if operation is None:
-            return heapq.merge(state.audit.after(after), chunkings)
-        return chunkings if operation == chunked else state.audit.after(after)
+        state = self._state
+        chunkings = state.chunkings.after(after)
+        if target is not None:
+            chunkings = iter(self._chunkings_of(target, after))
+        evictions = state.working.evictions.after(after)
+        if operation == OPERATIONS[Kind.CHUNKED]:
+            return chunkings
+        if operation == OPERATIONS[Kind.WORKED]:
+            return evictions
+        if operation is not None:
+            return state.audit.after(after)
+        shown = (chunkings,) if target is not None else ()
+        return heapq.merge(state.audit.after(after), evictions, *shown)
 
     def _chunkings_of(self, target: str, after: int | None) -> list[int]:
         """Of one memory, or of the memory that a chunk was made from: the record of a chunking is
@@ -243,7 +250,9 @@ class LongTermAuditor:
         held = entry.get(MemoryField.DETAILS)
         details: dict[str, Any] = dict(held) if isinstance(held, dict) else {}
         if entry.header.kind == Kind.CHUNKED:
-            details |= _chunks_in(body, details)
+            details |= chunks_in(body, details)
+        elif entry.header.kind == Kind.WORKED:
+            details |= evicted_in(body)
         packed = body.get(M[MemoryField.IDS], b"")
         details["count"] = details.get("count", len(packed) // ID_BYTES)
         wanted = entry.asked.get(M[MemoryField.FILTER])
@@ -275,6 +284,8 @@ class LongTermAuditor:
     def _seen(self, entry: _Entry, scope: Namespace) -> AuditView | None:
         if not scope:
             return self._view(entry)
+        if entry.header.kind == Kind.WORKED and is_of_view(entry.body, scope):
+            return evictions_seen(self._view(entry), lambda each: self.is_within(each, scope))
         if lies_within(entry.get(MemoryField.PLACES), entry.body.get(F[ControlField.SALT]), scope):
             return self._without_others(self._view(entry), scope)
         inside = self._count_within(entry.get(MemoryField.IDS), scope)
@@ -310,13 +321,6 @@ class LongTermAuditor:
             if name in details:
                 details[name] = [each for each in details[name] if self.is_within(each, scope)]
         return msgspec.structs.replace(view, details=details)
-
-
-def _chunks_in(body: Body, details: dict[str, Any]) -> dict[str, Any]:
-    ids = [id_text(each) for each in unpack_ids(body.get(M[MemoryField.CASCADE], b""))]
-    chunks = ids[:-1] if details.get("summary") else ids
-    summary = ids[-1] if details.get("summary") else None
-    return {"chunks": chunks, "summary": summary, "count": len(chunks)}
 
 
 def _between(header: Header, start: int | None, stop: int | None) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -12,13 +12,15 @@ from neverforget.storage import control
 from neverforget.storage.control import Body, ControlField, F
 from neverforget.storage.format import Kind
 from neverforget.storage.longterm_erasure_plan import ErasurePlan, ErasurePlanner
-from neverforget.storage.longterm_fields import NO_ID, M, MemoryField, id_in, packed_in
+from neverforget.storage.longterm_fields import NO_ID, Id, M, MemoryField, id_in, packed_in
 from neverforget.storage.longterm_forgetting import Forgetter
 from neverforget.storage.longterm_staging import Planned, Request, Staged, Staging
 from neverforget.storage.longterm_state import ABOUT_ONE, LongTermState
 from neverforget.storage.memory_table import Array
 from neverforget.storage.record import Header
 from neverforget.storage.slices import Slices
+from neverforget.storage.working_erasure import ended_in
+from neverforget.storage.working_memories import KINDS
 from neverforget.storage.zeroing import record_erased, zero_ranges, zeroing
 
 RANGES_MAX = 1_000_000  # of one ERASING record: 12 MB
@@ -62,6 +64,7 @@ class ErasureBatches:
         for at in range(0, max(len(ranges), 1), RANGES_MAX):
             part = ranges[at : at + RANGES_MAX]
             said = batch.extra if not at else {F[ControlField.OPERATION]: _PART}
+            said = said | plan.working.said
             body = said | {
                 F[ControlField.RANGES]: _packed(part),
                 F[ControlField.BYTES]: int(ranges[:, 1].sum()),
@@ -81,7 +84,7 @@ class ErasureBatches:
         state.erasures += 1
         yield
         for position in erasing:
-            about = _about(state, named + others)
+            about = _about(state, named + others, plan.working.ended)
             yield from zeroing(state, state.unfinished[position], about)
             record_erased(state, position)
         return staged
@@ -91,7 +94,8 @@ class ErasureBatches:
         unfinished = dict(self._state.unfinished)
         for position, ranges in unfinished.items():
             _, body = self._state.control(position)
-            zero_ranges(self._state, ranges, _about(self._state, packed_in(body)))
+            about = _about(self._state, packed_in(body), ended_in(body))
+            zero_ranges(self._state, ranges, about)
             record_erased(self._state, position)
         return len(unfinished)
 
@@ -100,9 +104,9 @@ def _is_erasing(header: Header) -> bool:
     return header.kind == Kind.ERASING
 
 
-def _about(state: LongTermState, named: bytes) -> Callable[[Header], bool]:
-    """Records of copies that go as well: about one of those ``named``, and whatever counts recalls:
-    it names namespaces.
+def _about(state: LongTermState, named: bytes, ended: Set[Id]) -> Callable[[Header], bool]:
+    """Records of copies that go as well: about one of those ``named``, of the working memories that
+    ``ended``, and whatever counts recalls: it names namespaces.
     """
     going = np.zeros(state.table.count, np.bool_)
     going[state.table.find_packed(named)] = True
@@ -110,6 +114,8 @@ def _about(state: LongTermState, named: bytes) -> Callable[[Header], bool]:
     def doomed(header: Header) -> bool:
         if header.kind == Kind.RECALLED:
             return True
+        if header.kind in KINDS:
+            return id_in(header) in ended
         row = state.table.find(id_in(header)) if header.kind in ABOUT_ONE else None
         return row is not None and row < len(going) and bool(going[row])
 

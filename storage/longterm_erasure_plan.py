@@ -34,6 +34,7 @@ from neverforget.storage.quotes import Quotes
 from neverforget.storage.recall_erasing import RecallErasure
 from neverforget.storage.record import Header
 from neverforget.storage.slices import Slices, in_one_go
+from neverforget.storage.working_erasure import WorkingErasure
 
 _SLICE: Final = 128  # records read between two yields: 3 ms
 _CONTEXTS: Final = 16  # memories whose contexts are searched between two: 3 ms
@@ -69,6 +70,7 @@ class ErasurePlan:
     audited: int | None = None
     said_of_audit: int = -1  # how much was said when the audit was looked at
     audit: list[Range] = field(default_factory=list)
+    working: WorkingErasure = field(default_factory=WorkingErasure)
     recalls: RecallErasure = field(default_factory=RecallErasure)
 
     def anew(self) -> None:
@@ -109,7 +111,7 @@ class ErasurePlanner:
         """(position, length) of every body about those that go, of what may be theirs, and of what
         repeats it.
         """
-        found = [*plan.bodies, np.zeros((0, 2), np.int64)]
+        found = [*plan.bodies, *plan.working.bodies, np.zeros((0, 2), np.int64)]
         oldest = min((part[0, 0] for part in found if len(part)), default=0)
         lost = self._state.lost.ranges  # nobody can tell whose records were lost there
         others = [(start, stop - start) for start, stop in lost if start > oldest]
@@ -131,6 +133,8 @@ class ErasurePlanner:
         stop = self._state.log.written
         yield from self._records(plan, doomed & ~before, 0, stop)
         yield from self._records(plan, before, plan.upto, stop)
+        windows = self._windows(plan.upto, stop)
+        yield from plan.working.look(self._state, plan.namespace, windows)
         plan.upto = stop
         yield from self._contexts(plan)
         if plan.everywhere:

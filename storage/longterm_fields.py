@@ -52,6 +52,16 @@ class MemoryField(IntEnum):
     DETAILS = 30
     FORGOTTEN = 31  # position of the FORGOTTEN record that an UNDONE one takes back
     PLACES = 32  # salted digests of the namespace that holds everybody named, one for each level
+    # Of working memories.
+    GROUP = 40  # its name; of an agent's own AGENT is
+    WORKED = 41  # what was done to it
+    TAKEN = 42  # ids added, recalled, revised, pinned; of a state: the items
+    TOKENS = 43
+    PINNED = 44
+    LEFT = 45  # ids that were removed, or deleted
+    BUDGET = 46
+    MEMBERS = 47
+    ENDED = 48  # digests of working memories that an erasure ends, 16 bytes each
 
 
 M = {field: int(field) for field in MemoryField}  # plain ints: an IntEnum is slow to encode
@@ -150,12 +160,18 @@ def packed_texts(packed: bytes) -> list[str]:
 
 
 def encode_memory_record(
-    kind: Kind, about: Id, body: Body, *, timestamp_us: int, request: tuple[int, int]
+    kind: Kind,
+    about: Id,
+    body: Body,
+    *,
+    timestamp_us: int,
+    request: tuple[int, int],
+    role: int = 0,
 ) -> bytearray:
     """A record about one memory (or NO_ID), ready to be stamped with ``about``."""
     return encode_control(
         kind, about.high, about.middle, body, timestamp_us=timestamp_us,
-        producer=request[0], producer_seq=request[1], token_count=about.low,
+        producer=request[0], producer_seq=request[1], token_count=about.low, role=role,
     )  # fmt: skip
 
 

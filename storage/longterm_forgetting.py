@@ -44,7 +44,14 @@ from neverforget.storage.longterm_results import (
     Namespace,
     Status,
 )
-from neverforget.storage.longterm_staging import Planned, Request, Staged, Staging, request_digest
+from neverforget.storage.longterm_staging import (
+    BESIDE,
+    Planned,
+    Request,
+    Staged,
+    Staging,
+    request_digest,
+)
 from neverforget.storage.longterm_state import LongTermState
 from neverforget.storage.memory_table import Array
 from neverforget.storage.repeats import Repeated
@@ -298,11 +305,11 @@ class Forgetter:
             ) from error
 
     def _answer(self, staged: Staged) -> Forgotten:
-        records = [(p, body) for p, header, body in staged.records if header.kind != Kind.ASKED]
+        records = [(p, body) for p, header, body in staged.records if header.kind not in BESIDE]
         return self.answer(records, staged.end)
 
     def _answer_again(self, repeated: Repeated) -> Forgotten:
-        entries = [p for p, header in repeated.records if header.kind != Kind.ASKED]
+        entries = [p for p, header in repeated.records if header.kind not in BESIDE]
         records = [(p, self._state.control(p)[1]) for p in entries]
         return self.answer(records, repeated.end)
 

@@ -20,12 +20,15 @@ from neverforget.storage.record import Header, read_header
 from neverforget.storage.repeats import Repeated, find_request, other_use
 
 Request = tuple[int, int]
+# What stands in a batch beside an entry of the audit: what was said about it, and what follows.
+BESIDE = (Kind.ASKED, Kind.WORKED, Kind.WORKING_STATE)
 
 
 class Planned(NamedTuple):
     kind: Kind
     about: Id
     body: Body
+    role: int = 0
 
 
 class Staged(NamedTuple):
@@ -71,15 +74,18 @@ class Staging:
     def stage_only(self, planned: list[Planned], request: Request, digest: bytes) -> Staged:
         """As ``stage``, but without any effect in memory, for what must be durable first."""
         state = self._state
+        planned = [*planned, *(Planned(*each) for each in state.working.follow(planned))]
         if request[0]:
             first = planned[0]
             planned[0] = first._replace(body=first.body | {M[MemoryField.REQUEST]: digest})
         now = state.clock.now_us()
         buffer = bytearray()
         places = []
-        for kind, about, body in planned:
+        for kind, about, body, role in planned:
             places.append((len(buffer), about.high, about.middle))
-            buffer += encode_memory_record(kind, about, body, timestamp_us=now, request=request)
+            buffer += encode_memory_record(
+                kind, about, body, timestamp_us=now, request=request, role=role
+            )
         position = stage_batch(state.log, buffer, places)
         if request[0]:
             state.requests.note(*request, position)

@@ -43,6 +43,8 @@ from neverforget.storage.recall_counts import RecallCounts
 from neverforget.storage.record import Header
 from neverforget.storage.recovery import Recovered
 from neverforget.storage.relation_table import RelationTable
+from neverforget.storage.working_loading import WorkingRecords
+from neverforget.storage.working_memories import WorkingMemories
 
 CONTENT = (Kind.REMEMBERED, Kind.REVISED)
 ABOUT_ONE = (*CONTENT, Kind.TAGGED, Kind.UNTAGGED, Kind.RELATED, Kind.UNRELATED)
@@ -78,6 +80,7 @@ class LongTermState(LogState):
         self.turns = 0  # odd while records take effect
         self.chunkings = AuditIndex()  # the CHUNKED records
         self.recalls = RecallCounts()
+        self.working = WorkingMemories(self.table)
         self._appliers: dict[int, Callable[[Header, int, Body], None]] = {
             Kind.REMEMBERED: self._remembered,
             Kind.REVISED: self._remembered,
@@ -94,6 +97,8 @@ class LongTermState(LogState):
             Kind.REFUSED: _nothing,
             Kind.CHUNKED: self._chunked,
             Kind.RECALLED: lambda _, position, body: self.recalls.apply(position, body),
+            Kind.WORKED: self.working.worked,
+            Kind.WORKING_STATE: self.working.stated,
         }
 
     # ---- loading ---------------------------------------------------------------------------------
@@ -106,7 +111,9 @@ class LongTermState(LogState):
             snapshot.restore(self.table, self.relations)
             since = snapshot.upto
         self.replayed_from = since
+        worked = WorkingRecords(self.working)
         for heads, positions, body_ok in chunks(recovered.segments):
+            worked.collect(heads, positions)
             self.requests.load(heads, positions, self._indexed_until)
             known = int(np.searchsorted(positions, np.uint64(since)))
             for position, kind in of_kinds(heads[:known], positions[:known], *_ON_RECORD):
@@ -122,6 +129,7 @@ class LongTermState(LogState):
                 heads[known:], positions[known:], *ABOUT_ONE, *_ON_RECORD
             ):
                 self._load_one(position, kind)
+        worked.load(self.control, self.are_erased_at, self.control_lost)
         self.recalls.load(self)
         self.applied = recovered.tail
 
@@ -310,6 +318,7 @@ class LongTermState(LogState):
 
     def _gone(self, header: Header, position: int, body: Body) -> None:
         self.table.set(self._rows(body), status=Status.GONE)
+        self.working.end(unpack_ids(body.get(M[MemoryField.ENDED], b"")))
 
     # ---- what everybody asks ---------------------------------------------------------------------
 

@@ -174,6 +174,7 @@ def encode_control(
     producer: int = 0,
     producer_seq: int = 0,
     token_count: int = 0,
+    role: int = 0,
 ) -> bytearray:
     """A record that the owner writes on its own account, ready to be stamped. An empty body takes
     no bytes."""
@@ -182,8 +183,8 @@ def encode_control(
         raise InvalidArgument(f"a {kind.name} record of {len(encoded):,} bytes is above the limit")
     record = bytearray(stride(len(encoded)))
     HEADER.pack_into(
-        record, 0, MAGIC, kind, 0, 0, HEADER_VERSION, session_id, seq, len(encoded), timestamp_us,
-        token_count, 0, producer, producer_seq, crc32c(encoded), DURABLE_UNKNOWN, 0,
+        record, 0, MAGIC, kind, role, 0, HEADER_VERSION, session_id, seq, len(encoded),
+        timestamp_us, token_count, 0, producer, producer_seq, crc32c(encoded), DURABLE_UNKNOWN, 0,
     )  # fmt: skip
     record[HEADER_BYTES : HEADER_BYTES + len(encoded)] = encoded
     return record

@@ -29,3 +29,46 @@ class WorkingItem(Struct, array_like=True, frozen=True):
     used_at: int
     accesses: int
     provenance: list[TurnPoint]
+
+
+class WorkingTask(Struct, array_like=True, frozen=True):
+    """What is to be done to a working memory.
+
+    "add": all of ``ids``, or none. "recall": those that fit, in this order; an access of each.
+    "remove": what is there of them. "pin", "unpin". "join", "leave": the ``agent``.
+    ``pinned``: what is added is never evicted. ``max_tokens``: the budget from now on, of "add",
+    "recall", and "join" where there is none yet; 0: as it is.
+    """
+
+    place: WorkingPlace
+    operation: str
+    ids: list[str] = []
+    pinned: bool = False
+    max_tokens: int = 0
+    agent: str | None = None
+
+
+class Worked(Struct, array_like=True):
+    """What is there now; who was ``evicted``, in this order; who was ``refused``, of "recall".
+    ``end`` must be durable.
+    """
+
+    count: int
+    tokens: int
+    max_tokens: int
+    evicted: list[str]
+    refused: list[str]
+    end: int
+
+
+class WorkingPage(Struct, array_like=True):
+    """``next``: the items behind it come next, None: there are no more. ``changed``: another number
+    whenever anything has changed.
+    """
+
+    items: list[WorkingItem]
+    next: int | None
+    count: int
+    tokens: int
+    max_tokens: int
+    changed: int

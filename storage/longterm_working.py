@@ -1,0 +1,304 @@
+"""Working memories of a long-term region: what is done to them, and what is in them.
+
+A change is one staged batch. It says who was evicted to make room: the least important first, of
+these the oldest, never what is pinned, never what is just being added. So the budget holds after
+every change, and after a crash at any point it is as it was acknowledged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+
+from msgspec import to_builtins
+
+from neverforget.storage.errors import InvalidArgument, NotFound
+from neverforget.storage.format import Kind
+from neverforget.storage.longterm_checks import check_name, check_namespace
+from neverforget.storage.longterm_fields import M, MemoryField, id_of, id_text, packed_id
+from neverforget.storage.longterm_filters import within
+from neverforget.storage.longterm_reads import LongTermReads
+from neverforget.storage.longterm_results import Namespace, Status, TurnPoint
+from neverforget.storage.longterm_staging import Planned, Request, Staging, request_digest
+from neverforget.storage.longterm_state import LongTermState
+from neverforget.storage.repeats import Repeated
+from neverforget.storage.working_bodies import ADDING, OPERATIONS, Change, change_in
+from neverforget.storage.working_memory import WorkingMemory
+from neverforget.storage.working_results import (
+    Worked,
+    WorkingItem,
+    WorkingPage,
+    WorkingPlace,
+    WorkingTask,
+)
+from neverforget.storage.working_room import ITEMS_MAX, leaving
+
+MEMBERS_MAX = 1_000  # of one working memory
+PROVENANCE_MAX = 8  # turns said with an item
+_DERIVED_FROM = "derived-from"
+_NOWHERE = WorkingMemory(WorkingPlace((), "", False))  # what one is that nobody has used
+
+
+class LongTermWorking:
+    """A part of ``LongTermRegion``. ``count_tokens``: of a text, by the store's tokenizer."""
+
+    def __init__(
+        self,
+        state: LongTermState,
+        reads: LongTermReads,
+        staging: Staging,
+        count_tokens: Callable[[str], int],
+    ) -> None:
+        self._working_reads = reads
+        self._working_staging = staging
+        self._state = state
+        state.working.count = count_tokens
+
+    # ---- changing --------------------------------------------------------------------------------
+
+    def work(self, task: WorkingTask, *, by: str, request: Request) -> Worked:
+        """Stage what is to be done; see ``WorkingTask``. A chunk stands for its original. Raises
+        NotFound for what is no active memory, or is not in it where that must be; InvalidArgument
+        for what does not fit, with the numbers.
+        """
+        _check(task)
+        digest = request_digest("work", [to_builtins(task), by])
+        repeated = self._working_staging.repeated(request, digest)
+        if repeated is not None:
+            return self._worked_again(task, repeated)
+        memory = self._state.working.find(task.place) or _NOWHERE
+        if task.operation in ADDING:
+            change, refused = self._adding(memory, task, by)
+        else:
+            change, refused = self._changing(memory, task, by), []
+        if change is None:
+            return self._answer(task.place, [], refused, self._state.log.tail)
+        records = self._state.working.records(task.place, change)
+        planned = [Planned(*record) for record in records]
+        end = self._working_staging.stage(planned, request, digest).end
+        return self._answer(task.place, _texts(change.evicted), refused, end)
+
+    def _adding(
+        self, memory: WorkingMemory, task: WorkingTask, by: str
+    ) -> tuple[Change | None, list[str]]:
+        budget = task.max_tokens or memory.budget
+        if not budget:
+            raise InvalidArgument("this working memory has no budget yet; pass max_tokens")
+        recalled = task.operation == "recall"
+        taken, refused = self._counted(task.ids, skip=recalled)
+        kept = {
+            wanted: item.tokens
+            for wanted, item in memory.items.items()
+            if item.pinned and (recalled or wanted not in taken)
+        }
+        room = budget - sum(kept.values())
+        if room < 0:
+            raise InvalidArgument(
+                f"what is pinned takes {budget - room:,} tokens, more than the budget of "
+                f"{budget:,}; unpin some of it, or ask for a larger budget"
+            )
+        if recalled:
+            taken, too_much = _while_they_fit(taken, kept, room)
+            refused += too_much
+        else:
+            _must_fit(taken, room, budget)
+        if not taken and budget == memory.budget:
+            return None, refused
+        after = {k: i.tokens for k, i in memory.items.items()} | taken
+        evicted = leaving(
+            memory,
+            self._state.table,
+            tokens=sum(after.values()),
+            count=len(after),
+            budget=budget,
+            staying=taken,
+        )
+        if len(after) - len(evicted) > ITEMS_MAX:
+            raise InvalidArgument(f"a working memory holds at most {ITEMS_MAX:,} memories")
+        change = Change(
+            task.operation,
+            by,
+            tuple(taken),
+            tuple(taken.values()),
+            task.pinned and not recalled,
+            evicted=tuple(evicted),
+            budget=budget if budget != memory.budget else None,
+        )
+        return change, refused
+
+    def _changing(self, memory: WorkingMemory, task: WorkingTask, by: str) -> Change | None:
+        """None: there is nothing to change."""
+        operation, items = task.operation, memory.items
+        if operation in ("join", "leave"):
+            return _membership(memory, task, by)
+        named = tuple(dict.fromkeys(self._original(each) for each in task.ids))
+        if operation == "remove":
+            left = tuple(wanted for wanted in named if wanted in items)
+            return Change(operation, by, left=left) if left else None
+        for wanted in named:
+            if wanted not in items:
+                raise NotFound(f"memory {id_text(id_of(wanted))} is not in this working memory")
+        pinned = operation == "pin"
+        taken = tuple(wanted for wanted in named if items[wanted].pinned is not pinned)
+        return Change(operation, by, taken) if taken else None
+
+    def _counted(self, ids: Sequence[str], *, skip: bool) -> tuple[dict[bytes, int], list[str]]:
+        """Tokens of the memories that ids mean. ``skip``: those that are not there, or not active,
+        are named instead of refused: a hit may have been forgotten since.
+        """
+        state, found, missing = self._state, dict[bytes, int](), list[str]()
+        for each in ids:
+            try:
+                wanted = self._original(each)
+                row = self._working_reads.row(id_text(id_of(wanted)))
+                if state.table.get(row, "status") != Status.ACTIVE:
+                    raise NotFound(f"memory {each!r} is archived; unarchive it first")
+            except NotFound:
+                if not skip:
+                    raise
+                missing.append(each)
+                continue
+            if wanted not in found:
+                _, body = state.bodies.read(state.table.get(row, "position"))
+                found[wanted] = state.working.tokens_in(body[M[MemoryField.TEXT]])
+        return found, missing
+
+    def _original(self, memory_id: str) -> bytes:
+        """Of a chunk or summary; of any other memory its own id, whatever became of it."""
+        reads, table = self._working_reads, self._state.table
+        row = reads.row(memory_id, include_forgotten=True)
+        original = self._state.original_of(row)
+        return packed_id(table.id(row if original is None else original))
+
+    # ---- answering -------------------------------------------------------------------------------
+
+    def _worked_again(self, task: WorkingTask, repeated: Repeated) -> Worked:
+        position = next(p for p, header in repeated.records if header.kind == Kind.WORKED)
+        change = change_in(self._state.control(position)[1])
+        refused = []
+        if task.operation == "recall":
+            refused = [each for each in task.ids if not self._is_one_of(each, change.taken)]
+        return self._answer(task.place, _texts(change.evicted), refused, repeated.end)
+
+    def _is_one_of(self, memory_id: str, taken: Sequence[bytes]) -> bool:
+        try:
+            return self._original(memory_id) in taken
+        except NotFound:
+            return False
+
+    def _answer(
+        self, place: WorkingPlace, evicted: list[str], refused: list[str], end: int
+    ) -> Worked:
+        page = self.working_status(place)
+        return Worked(page.count, page.tokens, page.max_tokens, evicted, refused, end)
+
+    # ---- reading ---------------------------------------------------------------------------------
+
+    def working_status(self, place: WorkingPlace) -> WorkingPage:
+        """Without items."""
+        memory = self._state.working.find(place) or _NOWHERE
+        count, budget = len(memory.items), memory.budget
+        return WorkingPage([], None, count, memory.tokens, budget, memory.changed)
+
+    def working_items(
+        self, place: WorkingPlace, *, after: int = 0, scope: Namespace = (), limit: int = ITEMS_MAX
+    ) -> WorkingPage:
+        """In the order they were added, behind ``after``; the page may be short. Items outside of
+        ``scope`` are not seen, but counted.
+        """
+        memory = self._state.working.find(place) or _NOWHERE
+        page = self.working_status(place)
+        n_bytes, last = 0, after
+        for wanted, item in memory.items.items():
+            if item.order <= after:
+                continue
+            if len(page.items) == limit or n_bytes > self._working_reads.reply_bytes_max:
+                page.next = last
+                break
+            last = item.order
+            row = self._state.table.find(id_of(wanted))
+            assert row is not None, "what is in a working memory is a memory"
+            view = self._working_reads.view_or_mark(row)
+            if within(view.namespace, scope):
+                provenance = list(islice(self._turns_of(view.id, scope), PROVENANCE_MAX))
+                n_bytes += 600 + 4 * len(view.text) + 4 * len(view.context or "")
+                page.items.append(
+                    WorkingItem(
+                        view, item.tokens, item.pinned, item.added_at, item.used_at, item.accesses,
+                        provenance,
+                    )
+                )  # fmt: skip
+        return page
+
+    def _turns_of(self, memory_id: str, scope: Namespace) -> Iterator[TurnPoint]:
+        relations = self._working_reads.relations_from(
+            memory_id, kind=_DERIVED_FROM, direction="out"
+        )
+        for _, relation in islice(relations, 8 * PROVENANCE_MAX):
+            target = relation.target
+            if isinstance(target, TurnPoint) and within(tuple(target.namespace), scope):
+                yield target
+
+    def working_members(self, place: WorkingPlace) -> dict[str, int]:
+        """When each joined, in that order."""
+        return dict((self._state.working.find(place) or _NOWHERE).members)
+
+
+def _check(task: WorkingTask) -> None:
+    if task.operation not in OPERATIONS:
+        raise InvalidArgument(f"there is no operation {task.operation!r} on a working memory")
+    check_name(task.place.name, "name of a working memory")
+    check_namespace(tuple(task.place.namespace))
+    about_member = task.operation in ("join", "leave")
+    if about_member:
+        check_name(task.agent, "agent")
+    if bool(task.ids) is about_member:
+        raise InvalidArgument(
+            f"{task.operation} names no memories" if about_member else "no memory was named"
+        )
+
+
+def _while_they_fit(
+    taken: dict[bytes, int], pinned: dict[bytes, int], room: int
+) -> tuple[dict[bytes, int], list[str]]:
+    """Those that fit, in this order, and the ids of those that do not."""
+    fitting, too_much = dict[bytes, int](), list[str]()
+    for wanted, tokens in taken.items():
+        takes = tokens - pinned.get(wanted, 0)
+        if takes <= room and len(fitting) < ITEMS_MAX:
+            fitting[wanted] = tokens
+            room -= takes
+        else:
+            too_much.append(id_text(id_of(wanted)))
+    return fitting, too_much
+
+
+def _must_fit(taken: dict[bytes, int], room: int, budget: int) -> None:
+    for wanted, tokens in taken.items():
+        if tokens > budget:
+            raise InvalidArgument(
+                f"memory {id_text(id_of(wanted))} has {tokens:,} tokens, more than the whole "
+                f"budget of {budget:,}; add a part of it, or ask for a larger budget"
+            )
+    total = sum(taken.values())
+    if total > room:
+        raise InvalidArgument(
+            f"what is to be added has {total:,} tokens, and what is pinned leaves {room:,} of the "
+            f"budget of {budget:,}; unpin some of it, add less, or ask for a larger budget"
+        )
+
+
+def _membership(memory: WorkingMemory, task: WorkingTask, by: str) -> Change | None:
+    agent = task.agent
+    assert agent is not None, "checked"
+    if (agent in memory.members) is (task.operation == "join"):
+        return None
+    if task.operation == "join" and len(memory.members) == MEMBERS_MAX:
+        raise InvalidArgument(f"a working memory has at most {MEMBERS_MAX:,} members")
+    is_new = task.operation == "join" and not memory.budget
+    budget = task.max_tokens if is_new and task.max_tokens else None
+    return Change(task.operation, by, budget=budget, member=agent)
+
+
+def _texts(ids: Sequence[bytes]) -> list[str]:
+    return [id_text(id_of(wanted)) for wanted in ids]

@@ -1,0 +1,83 @@
+"""One working memory as its records tell it: what is in it, what it may hold, who its members are.
+
+Pure: a change comes in, nothing else counts. So what is rebuilt from the log is what was there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from neverforget.storage.working_bodies import ADDING, Change, Item, Standing
+from neverforget.storage.working_results import WorkingPlace
+
+_ACCESSES_MAX = 2**32 - 1
+
+
+class WorkingMemory:
+    """``items``: by id, in the order they were added. ``changed``: position of the newest record
+    about it. ``behind``: bytes of records since its state was last written as a whole.
+    """
+
+    def __init__(self, place: WorkingPlace, standing: Standing | None = None) -> None:
+        self.place = place
+        self.standing = standing or Standing(0, {}, {})
+        self.tokens = sum(item.tokens for item in self.standing.items.values())
+        self.changed = 0
+        self.behind = 0
+
+    @property
+    def items(self) -> dict[bytes, Item]:
+        return self.standing.items
+
+    @property
+    def members(self) -> dict[str, int]:
+        return self.standing.members
+
+    @property
+    def budget(self) -> int:
+        return self.standing.budget
+
+    def apply(self, change: Change, position: int, at: int) -> None:
+        """``position``: of its record; ``at``: microseconds UTC."""
+        if change.operation in ADDING:
+            self._take(change, position, at)
+        elif change.operation == "revise":
+            for wanted, tokens in zip(change.taken, change.tokens):
+                self._count(wanted, tokens)
+        elif change.operation in ("pin", "unpin"):
+            for wanted in change.taken:
+                if wanted in self.items:
+                    self.items[wanted].pinned = change.operation == "pin"
+        elif change.operation == "join" and change.member is not None:
+            self.members.setdefault(change.member, at)
+        elif change.operation == "leave" and change.member is not None:
+            self.members.pop(change.member, None)
+        self.drop(change.left)
+        self.drop(change.evicted)
+        if change.budget is not None:
+            self.standing.budget = change.budget
+        self.changed = position
+
+    def drop(self, ids: Iterable[bytes]) -> None:
+        for wanted in ids:
+            item = self.items.pop(wanted, None)
+            if item is not None:
+                self.tokens -= item.tokens
+
+    def _take(self, change: Change, position: int, at: int) -> None:
+        recalled = change.operation == "recall"
+        for number, (wanted, tokens) in enumerate(zip(change.taken, change.tokens)):
+            if wanted not in self.items:
+                # A record is longer than it has ids: no two are alike.
+                self.items[wanted] = Item(0, False, at, at, 0, position + number)
+            self._count(wanted, tokens)
+            item = self.items[wanted]
+            item.used_at = at
+            item.pinned = item.pinned or change.pinned
+            item.accesses = min(item.accesses + recalled, _ACCESSES_MAX)
+
+    def _count(self, wanted: bytes, tokens: int) -> None:
+        item = self.items.get(wanted)
+        if item is not None:
+            self.tokens += tokens - item.tokens
+            item.tokens = tokens
