@@ -36,6 +36,7 @@ class PartitionSpec(OwnerSpec, frozen=True, kw_only=True):
 
 
 def region_options(spec: OwnerSpec) -> RegionOptions:
+    reflected = spec if isinstance(spec, PartitionSpec) else None
     return RegionOptions(
         segment_bytes=spec.segment_bytes,
         first_segment_bytes=min(spec.segment_bytes, RegionOptions().first_segment_bytes),
@@ -43,4 +44,6 @@ def region_options(spec: OwnerSpec) -> RegionOptions:
         # A media error under a map is SIGBUS: no risk for somebody else's process.
         read_by="pread" if spec.role == "application" else "map",
         reply_bytes_max=spec.reply_bytes_max,
+        reflect_every=0 if reflected is None else reflected.reflect_every,
+        reflect_after_s=0.0 if reflected is None else reflected.reflect_after_s,
     )

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from neverforget.actors import partition_requests as requests
 from neverforget.actors.group_commit import Mutations
-from neverforget.actors.messages import AnyReply, Append, Fork, StatusReply, Wait
+from neverforget.actors.messages import AnyReply, Append, Fork, StatusReply, Wait, Welcome
 from neverforget.actors.owner_spec import PartitionSpec
 from neverforget.actors.parked_waits import ParkedWaits, SessionName
 from neverforget.actors.partition_life import partition_opening
@@ -31,7 +31,9 @@ _PARKED_MAX = 10_000
 class Partition(RegionOwner[Region]):
     """``lock`` False: the caller vouches that nobody else has the directory (a file system in
     memory). ``store_displaced`` tells what has become of the store's own directory, as
-    ``DirectoryLock.displaced`` does; for an owner whose host looks after that itself, nothing."""
+    ``DirectoryLock.displaced`` does; for an owner whose host looks after that itself, nothing.
+    ``on_due`` is called, on the owner's thread, when a session has become due for reflection: also
+    after an opening that found some."""
 
     def __init__(
         self,
@@ -41,8 +43,10 @@ class Partition(RegionOwner[Region]):
         clock: Clock | None = None,
         lock: bool = True,
         store_displaced: Callable[[], str | None] = nothing,
+        on_due: Callable[[], None] = nothing,
     ) -> None:
         self.spec = spec
+        self._on_due = on_due
         clock = clock or SystemClock()
         opening = partition_opening(spec, fs or LocalFileSystem(), clock, lock)
         super().__init__(
@@ -61,6 +65,8 @@ class Partition(RegionOwner[Region]):
         if len(self._waits) and mutations.staged:
             changed = _changed(mutations)
             self._waits.news(changed, lambda pending: self._news_for(region, pending))
+        if region.ledger.newly_due:
+            self._tell_due(region)
 
     def _read(self, region: Region, pending: Pending) -> AnyReply | None:
         request = pending.request
@@ -72,13 +78,40 @@ class Partition(RegionOwner[Region]):
         return read(region, request)
 
     def _due(self) -> float | None:
-        return self._waits.deadline()
+        waits = self._waits.deadline()
+        region = self._life.region
+        quiet = None if region is None else region.ledger.quiet_at
+        if waits is None or quiet is None:
+            return quiet if waits is None else waits
+        return min(waits, quiet)
 
     def _pass_time(self, now: float) -> None:
         self._waits.expire(now, self._time_is_up)
+        region = self._life.region
+        if region is not None:
+            region.ledger.pass_time(now)
+            self._tell_due(region)
+
+    def _region_changed(self) -> None:
+        if self._life.region is not None:
+            self._tell_due(self._life.region)
 
     def _give_up(self, error: NeverforgetError) -> None:
         self._waits.close(lambda pending: failure(pending.request.id, error))
+
+    # ---- reflection ------------------------------------------------------------------------------
+
+    def welcome(self, id: int) -> Welcome:
+        welcome = super().welcome(id)
+        region = self._life.region
+        if region is not None and self._life.error is None:
+            welcome.due = region.ledger.due_count
+        return welcome
+
+    def _tell_due(self, region: Region) -> None:
+        """Where nothing can be written, nothing can be reflected."""
+        if self._life.error is None and region.ledger.take_news():
+            self._on_due()
 
     # ---- followers -------------------------------------------------------------------------------
 
@@ -117,6 +150,7 @@ class Partition(RegionOwner[Region]):
             os.getpid(),
             self._queued - 1 + len(self._held) + len(self._checks),
             self._clients,
+            None if region is None else region.reflection.lag(),
         )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from neverforget.actors import partition_reflection
 from neverforget.actors.activity_messages import AGENTS_MAX, Activity, ActivityReply
 from neverforget.actors.group_commit import Stage
 from neverforget.actors.messages import (
@@ -24,7 +25,6 @@ from neverforget.actors.messages import (
     Get,
     Hide,
     Info,
-    Mark,
     Namespaces,
     NamespacesReply,
     Page,
@@ -59,13 +59,6 @@ def _hide(region: Region, r: Hide) -> tuple[AnyReply, int]:
 
 def _fork(region: Region, r: Fork) -> tuple[AnyReply, int]:
     end = region.fork(r.namespace, r.session, r.parent, r.tokens, r.by, r.producer, r.producer_seq)
-    return DoneReply(r.id), end
-
-
-def _mark(region: Region, r: Mark) -> tuple[AnyReply, int]:
-    end = region.mark(
-        r.namespace, r.session, r.first, r.last, r.extractor, r.producer, r.producer_seq
-    )
     return DoneReply(r.id), end
 
 
@@ -139,10 +132,12 @@ def news(region: Region, r: Wait) -> AnyReply | None:
 
 
 STAGED: dict[type, Stage[Region]] = {
-    Append: _append, Hide: _hide, Fork: _fork, Mark: _mark, Refuse: _refuse, Settle: _settle,
+    Append: _append, Hide: _hide, Fork: _fork, Refuse: _refuse, Settle: _settle,
+    **partition_reflection.STAGED,
 }  # fmt: skip
 BY_ITSELF: dict[type, Act[Region]] = {Erase: _erase}
 READ: dict[type, Read] = {
     Tail: _tail, Page: _page, Get: _get, Info: _info, Sessions: _sessions,
     Namespaces: _namespaces, Audit: _audit, Activity: _activity,
+    **partition_reflection.READ,
 }  # fmt: skip

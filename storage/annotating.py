@@ -1,12 +1,14 @@
-"""Records that say something about a session's turns: hidden, forked, consolidated, refused.
+"""Records that say something about a session's turns: hidden, forked, planned to be reflected,
+consolidated, given up, refused.
 
-Each is one staged record (a fork two), found again under its request id, and in force in memory as
-soon as the log took it.
+Each is one staged record (a fork and a failure two), found again under its request id, and in force
+in memory as soon as the log took it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 from neverforget.storage import control
@@ -15,12 +17,14 @@ from neverforget.storage.batch import stage_batch
 from neverforget.storage.errors import Conflict, InvalidArgument, NotFound
 from neverforget.storage.format import SEQ_MAX, Kind
 from neverforget.storage.record import encode_control, read_header
+from neverforget.storage.reflection_results import PlannedRange
 from neverforget.storage.region_state import RegionState
 from neverforget.storage.repeats import Repeats
 from neverforget.storage.results import ForkPoint
 from neverforget.storage.session_index import Session
 
 Name = tuple[tuple[str, ...], str]
+ERROR_CHARACTERS_MAX = 2_000
 
 
 class Annotator:
@@ -56,6 +60,48 @@ class Annotator:
         return self._write(
             Kind.MARK, session, body, request, lambda: check_runs(session, [(first, last)])
         )
+
+    def plan(
+        self, name: Name, first: int, last: int, extractor: str, request: tuple[int, int]
+    ) -> tuple[PlannedRange, int]:
+        """The plan, and the position. One that stands is not made again: its time stays."""
+        session = self._session(name)
+        held = self._state.ledger.planned.get(session.session_id)
+        if held is not None and self._repeats.request(*request) is None:
+            planned = held.range
+            if (planned.first, planned.last, planned.extractor) == (first, last, extractor):
+                return held
+        body = control.planned_body(first, last, extractor)
+        position, end = self._written(
+            Kind.PLANNED, session, [body], request, lambda: check_runs(session, [(first, last)])
+        )
+        at = self._state.log.header(position).timestamp
+        return PlannedRange(first, last, extractor, at), end
+
+    def fail(
+        self,
+        name: Name,
+        first: int,
+        last: int,
+        extractor: str,
+        tries: int,
+        error: str,
+        request: tuple[int, int],
+    ) -> int:
+        """See ``messages.FailReflection``. A long error is cut."""
+        session = self._session(name)
+        cut = error if len(error) <= ERROR_CHARACTERS_MAX else f"{error[:ERROR_CHARACTERS_MAX]}…"
+        bodies = [
+            control.not_reflected_body(first, last, extractor, tries),
+            control.reflection_error_body(first, last, cut),
+        ]
+
+        def check() -> None:
+            check_runs(session, [(first, last)])
+            if tries < 0:
+                raise InvalidArgument(f"{tries} tries")
+
+        return self._written(Kind.NOT_REFLECTED, session, bodies, request, check)[1]
 
     def refuse(self, operation: str, target: Mapping[str, Any], by: str, reason: str | None) -> int:
         """Put on record that a deletion was refused."""
@@ -125,23 +171,42 @@ class Annotator:
         request: tuple[int, int],
         check: Callable[[], None],
     ) -> int:
+        return self._written(kind, session, [body], request, check)[1]
+
+    def _written(
+        self,
+        kind: Kind,
+        session: Session,
+        bodies: Sequence[control.Body],
+        request: tuple[int, int],
+        check: Callable[[], None],
+    ) -> tuple[int, int]:
+        """Stage one batch of records: (position of the first, end of the batch)."""
         state = self._state
         producer, producer_seq = request
         # Behind all that may be lost: this record is evidence of where the session ends.
         seq = self._appender.next_seq(session, session.session_id)
-        record = encode_control(
-            kind, session.session_id, seq, body, timestamp_us=state.clock.now_us(),
-            producer=producer, producer_seq=producer_seq,
-        )  # fmt: skip
-        repeated = self._repeats.control(kind, record, producer, producer_seq)
+        now = state.clock.now_us()
+        records = [
+            encode_control(
+                kind, session.session_id, seq, body, timestamp_us=now,
+                producer=producer, producer_seq=producer_seq,
+            )
+            for body in bodies
+        ]  # fmt: skip
+        repeated = self._repeats.controls(kind, records, producer, producer_seq)
         if repeated is not None:
-            return repeated[1]
+            return repeated
         check()
-        position = stage_batch(state.log, record, [(0, session.session_id, seq)])
-        state.apply(read_header(record), position, body)
+        offsets = [0, *accumulate(map(len, records))]
+        batch = bytearray().join(records)
+        places = [(offset, session.session_id, seq) for offset in offsets[:-1]]
+        position = stage_batch(state.log, batch, places)
+        for offset, body in zip(offsets, bodies):
+            state.apply(read_header(memoryview(batch)[offset:]), position + offset, body)
         if producer:
             state.requests.note(producer, producer_seq, position)
-        return position + len(record)
+        return position, position + len(batch)
 
 
 def check_runs(session: Session, runs: Sequence[tuple[int, int]]) -> None:

@@ -92,6 +92,7 @@ class Appender:
         position, places, batch = self._stage(session_id, seq, opening, records, split, whole)
 
         # The log has it: from here on nothing may fail.
+        nameless = found is not None and found.name is None
         entered = found or self._state.index.get_or_make(session_id, position)
         if places[0][0]:
             if entered.opened_at != position:
@@ -100,8 +101,12 @@ class Appender:
                 self._state.index.name(entered, namespace, session)
             if agent is not None:
                 self._state.index.join(entered, agent)
-        entered.skip_to(seq)
+        skipped = entered.skip_to(seq)
         named = self._enter(entered, position, places, split.new)
+        if skipped or nameless:
+            self._state.ledger.recount(entered)
+        else:
+            self._state.ledger.appended(entered, len(split.new))
         if producer and (named or places[0][0]):
             self._state.requests.note(producer, producer_seq, position)
         for index, place in split.twins:

@@ -38,6 +38,7 @@ class ControlField(IntEnum):
     TURNS = 15
     BYTES = 16
     PARENT_ID = 17
+    TRIES = 18
 
 
 F = {field: int(field) for field in ControlField}  # plain ints: an IntEnum is slow to encode
@@ -78,6 +79,19 @@ def fork_body(parent: ForkPoint, tokens: int, by: str) -> Body:
 
 def mark_body(first: int, last: int, extractor: str) -> Body:
     return {F[ControlField.RUNS]: [[first, last]], F[ControlField.EXTRACTOR]: extractor}
+
+
+def planned_body(first: int, last: int, extractor: str) -> Body:
+    return mark_body(first, last, extractor)
+
+
+def not_reflected_body(first: int, last: int, extractor: str, tries: int) -> Body:
+    return {**mark_body(first, last, extractor), F[ControlField.TRIES]: tries}
+
+
+def reflection_error_body(first: int, last: int, error: str) -> Body:
+    """Why, apart from the rest: it may be erased with the turns."""
+    return {F[ControlField.RUNS]: [[first, last]], F[ControlField.REASON]: error}
 
 
 def refused_body(operation: str, target: Mapping[str, Any], by: str, reason: str | None) -> Body:
@@ -165,6 +179,13 @@ def number(body: Body, field: ControlField) -> int:
     if type(value) is not int or value < 0:
         raise Corrupt(f"a control record's {field.name} is {value!r}, not a number from 0 up")
     return value
+
+
+def one_run(body: Body) -> tuple[int, int]:
+    found = list(runs(body))
+    if len(found) != 1:
+        raise Corrupt(f"a control record should hold one run of turns, not {len(found)}")
+    return found[0]
 
 
 def runs(body: Body) -> Iterator[tuple[int, int]]:

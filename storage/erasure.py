@@ -9,13 +9,13 @@ that fails its checksum at a position so named is *erased*, not corrupt. An ERAS
 its ERASED one is carried out again when the region is opened: every step can be repeated.
 
 What erasing a whole session reaches: its turns, its name, its agents' names, the name of the parent
-it was forked from, refusals that name it, and lost ranges that may hold turns of it. The audit
-keeps a salted digest of the name.
+it was forked from, why its reflection failed, refusals that name it, and lost ranges that may hold
+turns of it. The audit keeps a salted digest of the name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -180,9 +180,11 @@ class Eraser:
             for _, row in session.seqs_with_rows(first, last + 1):
                 plan.turns += self._body_at(session.rows[row << 1])
         plan.others += self._lost_ranges(session, runs)
-        if runs is None:
-            texts = session.extra.texts if session.extra is not None else None
-            for position in (session.opened_at, *(texts or ())):
+        texts = (session.extra.texts if session.extra is not None else None) or ()
+        if runs is not None:
+            plan.others += self._errors_about(runs, texts)
+        else:
+            for position in (session.opened_at, *texts):
                 plan.others += self._body_at(position)
             self._plan_mentions(plan, name)
             turns = set(plan.turns)  # a session that lost its opening has a turn in its place
@@ -197,6 +199,19 @@ class Eraser:
             return  # rotten since the region was opened: the next opening quarantines it
         if length and not self._state.is_erased_at(position):
             yield position + HEADER_BYTES, length
+
+    def _errors_about(self, runs: Runs, texts: Iterable[int]) -> Iterator[Range]:
+        """Why the reflection of such turns was given up: it may quote them."""
+        for position in texts:
+            try:
+                header, body = self._state.control(position)
+                if header.kind != Kind.NOT_REFLECTED:
+                    continue
+                first, last = control.one_run(body)
+            except Corrupt:
+                continue  # erased already, or unreadable
+            if any(runs.within(first, last + 1)):
+                yield from self._body_at(position)
 
     def _plan_mentions(self, plan: _Plan, name: Name) -> None:
         """Records of others that name the session: refusals go, forks are named in the report."""
@@ -297,6 +312,9 @@ class Eraser:
         def doomed(header: Header) -> bool:
             if header.session_id != session_id:
                 return False
-            return runs is None or (header.kind == Kind.TURN and header.sequence_id in runs)
+            return runs is None or (
+                header.kind == Kind.NOT_REFLECTED
+                or (header.kind == Kind.TURN and header.sequence_id in runs)
+            )
 
         zero_ranges(state, ranges, doomed)

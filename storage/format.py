@@ -49,6 +49,9 @@ class Kind(IntEnum):
     PURGED = 22
     ASKED = 23
     CHUNKED = 24
+    # Of conversations again.
+    PLANNED = 25
+    NOT_REFLECTED = 26
     WORKED = 27
     WORKING_STATE = 28
     RECALLED = 29

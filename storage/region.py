@@ -28,6 +28,7 @@ from neverforget.storage.free_memory import give_back_free_memory
 from neverforget.storage.identity import check_identity, region_identity
 from neverforget.storage.log_owner import LogOwner
 from neverforget.storage.recovery import Recovered
+from neverforget.storage.reflection_results import PlannedRange
 from neverforget.storage.region_creation import create_region
 from neverforget.storage.region_options import RegionOptions
 from neverforget.storage.region_reads import RegionReads
@@ -63,6 +64,7 @@ class Region(RegionReads, LogOwner):
         self._appender = Appender(state, repeats)
         self._annotator = Annotator(state, repeats, self._appender)
         self._eraser = Eraser(state, repeats, self._appender, self._annotator, random_bytes)
+        self.ledger = state.ledger
         self._recovery_us = 0
         self._torn_bytes = 0
 
@@ -134,7 +136,9 @@ class Region(RegionReads, LogOwner):
         )
         try:
             index = SessionIndex(digest)
-            state = RegionState(fs, directory, partition, taken.log, identity.log_id, clock, index)
+            state = RegionState(
+                fs, directory, partition, taken.log, identity.log_id, clock, index, options
+            )
             region = Region(state, taken.lock, options, random_bytes)
             region._recover(taken.recovered)
         except BaseException:
@@ -212,6 +216,37 @@ class Region(RegionReads, LogOwner):
         """Stage; the position that must be durable."""
         request = (producer, producer_seq)
         return self._annotator.mark((namespace, session), first, last, extractor, request)
+
+    def plan(
+        self,
+        namespace: Namespace,
+        session: str,
+        first: int,
+        last: int,
+        extractor: str,
+        producer: int,
+        producer_seq: int,
+    ) -> tuple[PlannedRange, int]:
+        """Stage a plan to reflect these turns; with the position that must be durable."""
+        request = (producer, producer_seq)
+        return self._annotator.plan((namespace, session), first, last, extractor, request)
+
+    def fail_reflection(
+        self,
+        namespace: Namespace,
+        session: str,
+        first: int,
+        last: int,
+        extractor: str,
+        tries: int,
+        error: str,
+        producer: int,
+        producer_seq: int,
+    ) -> int:
+        """Stage; the position that must be durable."""
+        return self._annotator.fail(
+            (namespace, session), first, last, extractor, tries, error, (producer, producer_seq)
+        )
 
     def refuse(self, operation: str, target: Mapping[str, Any], by: str, reason: str | None) -> int:
         """Stage; the position that must be durable."""

@@ -8,6 +8,7 @@ from neverforget.storage.activity_results import AgentTurns
 from neverforget.storage.agent_activity import AgentActivity
 from neverforget.storage.auditing import Auditor
 from neverforget.storage.listings import Listings
+from neverforget.storage.reflection_reads import ReflectionReads
 from neverforget.storage.region_options import RegionOptions
 from neverforget.storage.region_state import RegionState
 from neverforget.storage.results import AuditView, SessionView, Window
@@ -26,6 +27,7 @@ class RegionReads:
         self._windows = Windows(state, options)
         self._listings = Listings(state, options)
         self._auditor = Auditor(state)
+        self.reflection = ReflectionReads(state, options)
         self._activity = AgentActivity(state)
 
     def tail(

@@ -24,14 +24,16 @@ from neverforget.storage.log import Log
 from neverforget.storage.log_state import LogState, chunks, of_kinds
 from neverforget.storage.record import Header
 from neverforget.storage.recovery import Recovered
+from neverforget.storage.reflection_ledger import REFLECTION, ReflectionLedger
+from neverforget.storage.region_options import RegionOptions
 from neverforget.storage.results import ForkPoint
 from neverforget.storage.session_index import Session, SessionIndex
 from neverforget.storage.session_loading import load_turns
 
 # Control records that neither open a session nor end an erasure.
 _APPLIED = (
+    *REFLECTION,
     Kind.AGENT_JOINED,
-    Kind.MARK,
     Kind.HIDDEN,
     Kind.UNHIDDEN,
     Kind.ERASING,
@@ -53,10 +55,13 @@ class RegionState(LogState):
         log_id: int,
         clock: Clock,
         index: SessionIndex,
+        options: RegionOptions,
     ) -> None:
         super().__init__(fs, directory, partition, log, log_id, clock)
         self.index = index
         self.keys = Keys()
+        every, after_s = options.reflect_every, options.reflect_after_s
+        self.ledger = ReflectionLedger(index, log, clock, every, after_s)
 
     # ---- reading records -------------------------------------------------------------------------
 
@@ -96,6 +101,7 @@ class RegionState(LogState):
             self._load_controls(heads, positions)
             self.requests.load(heads, positions, self._indexed_until)
             self.keys.load(heads, positions, self._indexed_until)
+        self.ledger.loaded()
 
     def _load_openings(self, heads: Array, positions: Array) -> list[tuple[Session, int]]:
         """Sessions first: a fork's base must stand before its turns are counted from it. Answers
@@ -167,17 +173,17 @@ class RegionState(LogState):
         elif kind == Kind.UNHIDDEN:
             for first, last in control.runs(body):
                 session.more().own("hidden").remove(first, last)
-        elif kind == Kind.MARK:
-            for first, last in control.runs(body):
-                session.more().own("marks").add(first, last)
+        elif kind in REFLECTION:
+            self.ledger.apply(session, header, position, body)
         elif kind == Kind.ERASING:
             if F[ControlField.DIGEST] in body:
                 self.index.bury(session)
+                self.ledger.drop(session.session_id)
                 return
             for first, last in control.runs(body):
                 session.more().own("erased").add(first, last)
-        if header.sequence_id > session.end:
-            session.skip_to(header.sequence_id)
+        if session.skip_to(header.sequence_id):
+            self.ledger.recount(session)
         if session.extra is not None:
             session.extra.evidence = max(session.extra.evidence, position)
 

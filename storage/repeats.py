@@ -6,6 +6,7 @@ and while its first is still staged; the same id or key with something else in i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from neverforget.storage.batch import batch_from, end_of
@@ -76,14 +77,22 @@ class Repeats:
         self, kind: Kind, control_record: Buffer, producer: int, producer_seq: int
     ) -> tuple[int, int] | None:
         """(position, batch end) of the same control record under the same request id."""
+        return self.controls(kind, [control_record], producer, producer_seq)
+
+    def controls(
+        self, kind: Kind, control_records: Sequence[Buffer], producer: int, producer_seq: int
+    ) -> tuple[int, int] | None:
+        """(position of the first, batch end) of the same control records, all of this kind, under
+        the same request id.
+        """
         repeated = self.request(producer, producer_seq)
         if repeated is None:
             return None
-        for position, header in repeated.records:
-            if header.kind == kind:
-                if _same_body(header, control_record):
-                    return position, repeated.end
-                break
+        held = [found for found in repeated.records if found[1].kind == kind]
+        if len(held) == len(control_records) and all(
+            _same_body(header, asked) for (_, header), asked in zip(held, control_records)
+        ):
+            return held[0][0], repeated.end
         raise other_use(producer, producer_seq)
 
     def key(

@@ -35,7 +35,8 @@ Digest = Callable[[tuple[str, ...], str], int]
 
 
 class SessionExtra:
-    """What most sessions do not have, made piece by piece.
+    """What most sessions do not have, made piece by piece. ``extractors``: who made ``marks``, see
+    ``consolidation``.
 
     ``base``: the first seq of this session's own, above 0 in a fork of ``parent``. ``gaps``: (seq,
     row) from which that seq has that row, after seqs without rows. ``evidence``: position of the
@@ -43,7 +44,9 @@ class SessionExtra:
     text of the session, which erasing it must reach.
     """
 
-    __slots__ = ("base", "erased", "evidence", "gaps", "hidden", "marks", "parent", "texts")
+    __slots__ = (
+        "base", "erased", "evidence", "extractors", "gaps", "hidden", "marks", "parent", "texts",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.base = 0
@@ -51,6 +54,7 @@ class SessionExtra:
         self.evidence = 0
         self.gaps: Sequence[tuple[int, int]] = ()
         self.texts: array[int] | None = None
+        self.extractors: str | dict[str, Runs] | None = None
         self.hidden = self.erased = self.marks = _NO_RUNS
 
     def own(self, which: Literal["hidden", "erased", "marks"]) -> Runs:
@@ -140,11 +144,15 @@ class Session(msgspec.Struct, gc=False):
         rows = self.rows
         rows.extend((position, rows[-1] + tokens))
 
-    def skip_to(self, seq: int) -> None:
-        """Seqs from ``end`` to seq-1 are lost: no record will ever come to light for them."""
-        if seq > self.end:
-            extra = self.more()
-            extra.gaps = [*extra.gaps, (seq, len(self.rows) >> 1)]
+    def skip_to(self, seq: int) -> bool:
+        """Seqs from ``end`` to seq-1 are lost: no record will ever come to light for them. False:
+        there are none.
+        """
+        if seq <= self.end:
+            return False
+        extra = self.more()
+        extra.gaps = [*extra.gaps, (seq, len(self.rows) >> 1)]
+        return True
 
     def row(self, seq: int) -> int:
         """The row of ``seq``, 0 where it has none."""

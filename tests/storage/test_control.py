@@ -9,6 +9,7 @@ import pytest
 from neverforget.storage import control
 from neverforget.storage.control import ControlField, F
 from neverforget.storage.errors import Corrupt
+from neverforget.storage.format import Kind
 from neverforget.storage.record import encode_body
 from neverforget.storage.results import ForkPoint
 
@@ -22,6 +23,9 @@ GOLDEN: list[tuple[dict[int, Any], str]] = [
         "a6008161610164636861740604110707185a03626d65",
     ),
     (control.mark_body(0, 9, "v1"), "a2058182000908627631"),
+    (control.planned_body(0, 9, "v1"), "a2058182000908627631"),
+    (control.not_reflected_body(0, 9, "v1", 3), "a30581820009086276311203"),
+    (control.reflection_error_body(0, 9, "why"), "a205818200090463776879"),
     (
         control.refused_body("erase", {"session": "chat"}, "me", None),
         "a3096565726173650aa16773657373696f6e646368617403626d65",
@@ -33,6 +37,10 @@ GOLDEN: list[tuple[dict[int, Any], str]] = [
 def test_bodies_are_as_the_format_says(body: dict[int, Any], golden: str) -> None:
     assert encode_body(body).hex() == golden
     assert control.read_body(bytes.fromhex(golden)) == body
+
+
+def test_the_kinds_of_reflection_are_as_the_format_says() -> None:
+    assert (Kind.MARK, Kind.PLANNED, Kind.NOT_REFLECTED) == (4, 25, 26)
 
 
 def test_ranges_are_packed_and_cut_where_a_length_does_not_fit() -> None:
