@@ -67,6 +67,12 @@ class FileSystem(Protocol):
         """Atomic; replaces ``target``. Durable only after ``sync_directory(target.parent)``."""
         ...
 
+    def link(self, source: Path, target: Path) -> None:
+        """A second name for a file, or FileExistsError: of many who try, one gets it. Durable only
+        after ``sync_directory(target.parent)``.
+        """
+        ...
+
     def unlink(self, path: Path) -> None: ...
 
     def make_directory(self, path: Path) -> None:
@@ -157,6 +163,9 @@ class LocalFileSystem:
 
     def rename(self, source: Path, target: Path) -> None:
         os.rename(source, target)
+
+    def link(self, source: Path, target: Path) -> None:
+        os.link(source, target)
 
     def unlink(self, path: Path) -> None:
         os.unlink(path)

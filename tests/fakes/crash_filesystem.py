@@ -38,8 +38,8 @@ from tests.fakes.crash_media import PAGE_BYTES, Inode
 ROOT = Path("/disk")
 
 Op = Literal[
-    "create", "allocate", "pwrite", "fdatasync", "rename", "unlink", "make_directory",
-    "remove_directory", "sync_directory", "pread", "map",
+    "create", "allocate", "pwrite", "fdatasync", "rename", "link", "unlink",
+    "make_directory", "remove_directory", "sync_directory", "pread", "map",
 ]  # fmt: skip
 
 
@@ -213,6 +213,14 @@ class CrashFileSystem:
                 names[target] = inode
 
             self._change({source.parent, target.parent}, apply)
+
+    def link(self, source: Path, target: Path) -> None:
+        with self._guard, self._counted("link", target):
+            inode = self._inode(source)
+            self._directory(target.parent)
+            if target in self._names:
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
+            self._change({target.parent}, lambda names: names.__setitem__(target, inode))
 
     def unlink(self, path: Path) -> None:
         with self._guard, self._counted("unlink", path):

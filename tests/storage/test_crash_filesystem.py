@@ -99,6 +99,14 @@ def test_a_rename_is_atomic_and_lost_or_kept() -> None:
     assert outcomes(rename) == {OLD, NEW}
 
 
+def test_a_link_is_lost_or_kept() -> None:
+    def link(fs: CrashFileSystem) -> None:
+        durable_file(fs, NEW, ROOT / "new")
+        fs.link(ROOT / "new", FILE)
+
+    assert outcomes(link) == {None, NEW}
+
+
 def test_an_unlink_is_lost_or_kept() -> None:
     def unlink(fs: CrashFileSystem) -> None:
         durable_file(fs, OLD)

@@ -53,6 +53,7 @@ def test_what_is_missing_is_not_found(disk: Disk) -> None:
         lambda: fs.open(root / "none", read_only=True),
         lambda: fs.open(root / "none" / "file", create=True),
         lambda: fs.rename(root / "none", root / "other"),
+        lambda: fs.link(root / "none", root / "other"),
         lambda: fs.unlink(root / "none"),
         lambda: fs.sync_directory(root / "none"),
         lambda: fs.list_directory(root / "none"),
@@ -61,6 +62,17 @@ def test_what_is_missing_is_not_found(disk: Disk) -> None:
             attempt()
     assert not fs.exists(root / "none")
     assert fs.list_directory(root) == []
+
+
+def test_a_link_is_a_second_name_and_refuses_one_that_is_taken(disk: Disk) -> None:
+    fs, root = disk
+    write(disk, "file", b"first")
+    write(disk, "other", b"second")
+    fs.link(root / "file", root / "name")
+    with pytest.raises(FileExistsError):
+        fs.link(root / "other", root / "name")
+    fs.unlink(root / "file")
+    assert (read(disk, "name"), read(disk, "other")) == (b"first", b"second")
 
 
 def test_a_new_file_is_empty(disk: Disk) -> None:
