@@ -39,6 +39,8 @@ from neverforget.actors.ports import Pending
 from neverforget.actors.recall_recording import RecallRecording
 from neverforget.actors.region_owner import RegionOwner, nothing
 from neverforget.actors.store_embedder import NONE, StoreEmbedder
+from neverforget.actors.working_messages import Work
+from neverforget.actors.working_requests import WorkingReads, WorkingRequests
 from neverforget.storage.clock import Clock, SystemClock
 from neverforget.storage.errors import InvalidArgument, NeverforgetError
 from neverforget.storage.filesystem import FileSystem, LocalFileSystem
@@ -71,12 +73,13 @@ class LongTerm(RegionOwner[LongTermRegion]):
         self.spec = spec
         self._fs = fs or LocalFileSystem()
         clock = clock or SystemClock()
+        self._working = WorkingRequests(clock)
         super().__init__(
             spec,
             LONGTERM,
             longterm_opening(spec, self._fs, clock, lock, self._leave),
             clock,
-            requests.STAGED | {Derive: stage_derive},
+            requests.STAGED | {Derive: stage_derive, Work: self._working.stage},
             requests.BY_ITSELF,
             lock,
             store_displaced,
@@ -283,6 +286,8 @@ class LongTerm(RegionOwner[LongTermRegion]):
             return None
         if isinstance(request, Reindex):
             return self._reindex(request)
+        if isinstance(request, WorkingReads):
+            return self._working.read(region, request)
         read = requests.READ.get(type(request))
         if read is None:
             raise InvalidArgument(f"{type(request).__name__} is not for the long-term owner")

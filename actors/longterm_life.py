@@ -9,6 +9,7 @@ from typing import Any
 from neverforget.actors.longterm_spec import LongTermSpec
 from neverforget.actors.region_opening import RegionOpening
 from neverforget.actors.store_embedder import folder_of
+from neverforget.actors.tokenizers import TokenCounter
 from neverforget.storage.clock import Clock
 from neverforget.storage.filesystem import FileSystem
 from neverforget.storage.longterm import LongTermRegion
@@ -25,7 +26,8 @@ def longterm_opening(
 
     def open_region(fs: FileSystem, directory: Path, **how: Any) -> LongTermRegion:
         derived = directory / folder_of(fs, directory)
-        return LongTermRegion.open(fs, directory, shard=spec.shard, derived=derived, **how)
+        how |= {"derived": derived, "count_tokens": TokenCounter(spec.tokenizer)}
+        return LongTermRegion.open(fs, directory, shard=spec.shard, **how)
 
     name, label = "the long-term store", f"lt{spec.shard}"
     return RegionOpening(name, label, spec, fs, clock, lock, open_region, leave)

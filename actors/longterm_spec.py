@@ -8,7 +8,8 @@ from neverforget.actors.owner_spec import OwnerSpec
 
 class LongTermSpec(OwnerSpec, frozen=True, kw_only=True):
     """``directory``: that of the long-term region. ``embedder``, ``summarizer``: the names of the
-    store's. ``chunker_processes``: how many chunkers there may be.
+    store's. ``chunker_processes``: how many chunkers there may be. ``tokenizer``: what counts the
+    tokens of working memories.
     """
 
     shard: int = 0
@@ -17,3 +18,4 @@ class LongTermSpec(OwnerSpec, frozen=True, kw_only=True):
     chunk_over_characters: int = 2_000
     chunker_processes: int = 2
     summarizer: str = "none"
+    tokenizer: str = "estimate"

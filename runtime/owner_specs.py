@@ -70,6 +70,7 @@ class OwnerSpecs:
             chunk_over_characters=config.chunk_over_characters,
             chunker_processes=1 if self._folder is None else config.chunker_processes,
             summarizer=config.summarizer_name,
+            tokenizer=config.tokenizer,
             **self._of("lt0"),
             **self._common,
         )

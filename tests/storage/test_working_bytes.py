@@ -10,7 +10,7 @@ import pytest
 
 from neverforget.storage.errors import Corrupt
 from neverforget.storage.format import Kind
-from neverforget.storage.longterm_fields import id_in, packed_id
+from neverforget.storage.longterm_fields import Body, id_in, packed_id
 from neverforget.storage.record import Header, body_of, read_header
 from neverforget.storage.working_bodies import change_in, place_in, state_in
 from neverforget.storage.working_results import WorkingPlace
@@ -98,6 +98,7 @@ def test_the_state_of_a_working_memory_is_this(b: LongTermBench) -> None:
 
 def test_bodies_that_say_nothing_are_corrupt() -> None:
     place = {9: ["n"], 7: "ann"}
+    wrong: Body
     for wrong in ({}, {9: "n", 7: "ann"}, {9: [1], 7: "ann"}, {9: [], 40: 1}):
         with pytest.raises(Corrupt):
             place_in(wrong)

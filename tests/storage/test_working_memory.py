@@ -8,8 +8,13 @@ from pathlib import Path
 import pytest
 
 from neverforget.storage.errors import Conflict, InvalidArgument, NotFound
+from neverforget.storage.log_heads import heads_of
+from neverforget.storage.longterm_fields import Body
 from neverforget.storage.longterm_results import TurnPoint
-from neverforget.storage.working_results import WorkingPlace
+from neverforget.storage.record import Header
+from neverforget.storage.working_loading import WorkingRecords
+from neverforget.storage.working_memories import WorkingMemories
+from neverforget.storage.working_results import WorkingItem, WorkingPlace
 from tests.storage.small_longterm import LongTermBench, longterm
 from tests.storage.small_working import MINE, TEAM, held, ids_in, standing, told, work
 
@@ -117,12 +122,15 @@ def test_what_is_refused_changes_nothing(b: LongTermBench) -> None:
     for ids in ((one, gone), (one, archived), (one, "no id"), (one, b.next_id())):
         with pytest.raises(NotFound):
             work(b, "add", *ids)
-    for operation, ids in (("pin", (one,)), ("unpin", (one,))):
+    for operation in ("pin", "unpin"):
         with pytest.raises(NotFound):
-            work(b, operation, *ids)
-    for operation, ids in (("add", ()), ("join", (one,)), ("eat", (one,)), ("leave", ())):
+            work(b, operation, one)
+    for operation in ("join", "eat"):
         with pytest.raises(InvalidArgument):
-            work(b, operation, *ids)
+            work(b, operation, one)
+    for operation in ("add", "recall", "leave"):
+        with pytest.raises(InvalidArgument):
+            work(b, operation)
     with pytest.raises(InvalidArgument, match="no budget"):
         work(b, "add", one, max_tokens=0)
     work(b, "remove", one)
@@ -164,7 +172,8 @@ def test_items_come_in_pages_and_with_their_turns(b: LongTermBench) -> None:
     b.relate(ids[0], ids[1], "derived-from")
     work(b, "add", *ids[:4])
     work(b, "add", *ids[4:])
-    found, after = [], 0
+    found: list[WorkingItem] = []
+    after: int | None = 0
     while after is not None:
         page = b.region.working_items(MINE, after=after, limit=2)
         found += page.items
@@ -231,7 +240,8 @@ def test_the_audit_of_evictions_comes_in_pages(b: LongTermBench) -> None:
     ids = [told(b, 900).id for _ in range(6)]
     for each in ids:
         work(b, "add", each)
-    found, after = [], None
+    found: list[str] = []
+    after = None
     for _ in range(6):
         part = b.region.audit(operation="evict", after=after, limit=2)
         found += [entry.target["id"] for entry in part.entries]
@@ -267,18 +277,17 @@ def test_an_opening_reads_a_state_and_few_changes(b: LongTermBench) -> None:
     before = standing(b, MINE)
     b.region.seal()
     b.region.close()
-    reads: list[int] = []
     b.region = b.open()
-    state = b.region.state
-    control = state.control
-    state.control = lambda position: (reads.append(position), control(position))[1]  # type: ignore
-    from neverforget.storage.log_heads import heads_of
-    from neverforget.storage.working_loading import WorkingRecords
-    from neverforget.storage.working_memories import WorkingMemories
-
-    again = WorkingRecords(WorkingMemories(state.table))
-    for heads, positions in heads_of(state.log, state.log_seed):
-        again.collect(heads, positions)
-    again.load(state.control, state.are_erased_at, state.control_lost)
-    assert len(reads) < 40
     assert standing(b, MINE) == before
+    state = b.region.state
+    reads: list[int] = []
+
+    def read(position: int) -> tuple[Header, Body]:
+        reads.append(position)
+        return state.control(position)
+
+    records = WorkingRecords(WorkingMemories(state.table))
+    for heads, positions in heads_of(state.log, state.log_seed):
+        records.collect(heads, positions)
+    records.load(read, state.are_erased_at, state.control_lost)
+    assert len(reads) < 40
