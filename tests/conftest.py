@@ -24,7 +24,8 @@ import psutil
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-SETTLE_S = 10.0  # what a process or thread that was told to end may take
+SETTLE_S = 60.0  # what a process or thread that was told to end may take where many wait for a CPU
+CLUSTER_TIMEOUT_S = 900  # of a test that starts dozens of processes: it is for one that hangs
 MEMORY_BYTES_MIN = 1 << 30  # what must be free in memory for tests to keep their files there
 SEED: pytest.StashKey[int] = pytest.StashKey()
 
@@ -80,6 +81,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if "cluster" in item.path.relative_to(ROOT).parts:
             item.add_marker(pytest.mark.ray)
+            if not item.get_closest_marker("timeout"):
+                item.add_marker(pytest.mark.timeout(CLUSTER_TIMEOUT_S))
         if item.get_closest_marker("root") and os.geteuid() != 0:
             item.add_marker(pytest.mark.skip(reason="not run: needs root"))
     if not config.getoption("--long"):

@@ -29,7 +29,7 @@ from neverforget.actors.ports import Pending
 from neverforget.storage.results import Appended, Window
 
 STORE_ID = "echo"
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 class Echo:

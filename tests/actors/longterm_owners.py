@@ -43,7 +43,7 @@ from tests.actors.regions import Asked, ManualClock
 from tests.storage.small_longterm import memory_id
 
 STORE_ID = "store"
-PATIENCE_S = 30.0
+PATIENCE_S = 90.0
 SEGMENT_BYTES = 1 << 16
 PRODUCER = 7
 _numbers = itertools.count(1)  # of ids and requests: no two owners of a store give the same

@@ -26,7 +26,7 @@ from tests.fakes.crash_filesystem import ROOT, CrashFileSystem
 
 STORE_ID = "store"
 NAMESPACE = ("team",)
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 SEGMENT_BYTES = 64 * 1024
 
 __all__ = ["SYNC_DISK", "SYNC_PROCESS"]

@@ -103,6 +103,7 @@ def test_a_summarizer_that_hangs_is_left_behind(hanging: Hanging) -> None:
         "without a summary"
     ] * 3
     assert [one.silent for one in found] == [True] * 3
+    assert hanging.entered.wait(60)
     assert hanging.asked == 1  # while it hangs nobody else is sent there
     assert sum(t.name == "neverforget-bounded" for t in threading.enumerate()) == 1
 

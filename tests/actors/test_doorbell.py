@@ -15,7 +15,7 @@ from neverforget.actors.listener import Listener
 
 def connect(path: Path) -> socket.socket:
     client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    client.settimeout(10)
+    client.settimeout(60)
     try:
         client.connect(str(path))
     except BaseException:
@@ -32,13 +32,13 @@ def test_the_first_visitor_rings_and_is_sent_away(short_path: Path) -> None:
     bells.start()
     with connect(short_path / "two") as client:
         assert client.recv(1) == b""
-    assert rung.get(timeout=10) == "two"
+    assert rung.get(timeout=60) == "two"
     with pytest.raises(ConnectionRefusedError):
         connect(short_path / "two")
     owner = Listener(short_path / "two")
     with connect(short_path / "two"), connect(short_path / "one") as client:
         assert client.recv(1) == b""
-    assert rung.get(timeout=10) == "one"
+    assert rung.get(timeout=60) == "one"
     bells.close()
     owner.close(unlink=True)
     assert rung.empty()
@@ -64,5 +64,5 @@ def test_an_owner_that_cannot_be_started_leaves_the_other_bells(short_path: Path
     for name in ("one", "two"):
         with connect(short_path / name) as client:
             assert client.recv(1) == b""
-    rung.get(timeout=10)
+    rung.get(timeout=60)
     bells.close()

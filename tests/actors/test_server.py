@@ -27,6 +27,7 @@ from neverforget.storage.results import Appended
 from tests.actors.echo import PATIENCE_S, STORE_ID, Client, Echo, append, get, info
 
 Serve = Callable[..., tuple[Echo, Path]]
+STALL_S = 1.0  # a client that is well greets within this, on a busy machine too
 
 
 @pytest.fixture
@@ -145,7 +146,7 @@ def test_garbage_ends_its_connection_and_no_other(serve: Serve, garbage: bytes) 
 
 
 def test_half_a_frame_and_then_silence_is_closed_while_others_are_served(serve: Serve) -> None:
-    _, path = serve(stall_s=0.2)
+    _, path = serve(stall_s=STALL_S)
     with Client(path) as idle, Client(path) as bad:
         bad.socket.sendall(frame(append(1, 100))[:50])
         assert works(path)
@@ -178,7 +179,7 @@ def test_a_client_that_leaves_in_mid_request_takes_nobody_along(serve: Serve) ->
 
 
 def test_a_client_that_does_not_read_is_closed_and_hurts_nobody(serve: Serve) -> None:
-    echo, path = serve(stall_s=0.3, unsent_bytes_max=100_000)
+    echo, path = serve(stall_s=STALL_S, unsent_bytes_max=100_000)
     with Client(path) as slow:
         slow.send(*(get(i, 1_000_000) for i in range(8)))
         assert works(path)
@@ -270,7 +271,7 @@ def test_large_frames_wait_for_each_other_and_all_arrive(serve: Serve) -> None:
 
 
 def test_a_large_frame_that_stalls_makes_room_for_the_next(serve: Serve) -> None:
-    _, path = serve(large_bytes=100_000, large_bytes_max=1_000_000, stall_s=0.3)
+    _, path = serve(large_bytes=100_000, large_bytes_max=1_000_000, stall_s=STALL_S)
     with Client(path) as stalled, Client(path) as next_one:
         stalled.socket.sendall(frame(append(1, 900_000))[:200_000])
         sender = threading.Thread(target=next_one.send, args=(append(2, 900_000),))

@@ -14,9 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from neverforget.runtime.endpoint import Endpoint, read_endpoint
+from neverforget.runtime.watchdog import HealthOptions
 from neverforget.storage.directory_lock import ProcessId, is_alive, read_holder
 
-PATIENCE_S = 60.0
+PATIENCE_S = 150.0  # for what takes a second; a busy machine takes much longer, and nobody waits
+
+# A watchdog that notices soon who is stopped or gone. Silence proves nothing where many wait for a
+# processor, so an owner may be silent for as long as usual.
+QUICK = HealthOptions(interval_s=0.1, answer_s=1.0, stopped_s=0.3, gone_s=0.5)
 
 
 def until(condition: Callable[[], Any], what: str) -> Any:
@@ -49,7 +54,7 @@ def told(process: subprocess.Popen[str]) -> Any:
 ATTACH = """
 import json, sys
 from neverforget.runtime.opening import attach
-attachment = attach(sys.argv[1], host=sys.argv[2], wait=60.0)
+attachment = attach(sys.argv[1], host=sys.argv[2], wait=120.0)
 heavy = sorted({"ray", "numpy", "pyarrow", "faiss"} & set(sys.modules))
 endpoint = attachment.endpoint
 print(json.dumps({

@@ -13,12 +13,14 @@ from typing import IO
 
 import pytest
 
+from tests.cluster.processes import PATIENCE_S
+
 NEVERFORGET = [sys.executable, "-m", "neverforget"]
 
 
 def cli(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     command = [*NEVERFORGET, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
 
 
 class Serving:
@@ -35,7 +37,7 @@ class Serving:
     def end(self) -> int:
         self.process.send_signal(signal.SIGTERM)
         with self.out:
-            return self.process.wait(timeout=60)
+            return self.process.wait(timeout=PATIENCE_S)
 
 
 @pytest.fixture
@@ -60,9 +62,9 @@ def test_commands_attach_to_the_host_and_a_tail_follows_it(
         assert cli("append", memory, "s", "user", "second").returncode == 0
         assert json.loads(tail.stdout.readline())["content"] == "second"
         tail.send_signal(signal.SIGINT)
-        assert tail.wait(timeout=60) == 130
+        assert tail.wait(timeout=PATIENCE_S) == 130
     name = cli("remember", memory, "the cat sat on the mat", "--tag", "pets").stdout.strip()
-    found = json.loads(cli("recall", memory, "feline", "--json").stdout)
+    found = json.loads(cli("recall", memory, "feline", "--json", "--wait", "120").stdout)
     assert [(item["memory"]["id"], set(item["sources"])) for item in found["items"]] == [
         (name, {"vector"})
     ]
@@ -123,4 +125,4 @@ def test_a_host_says_at_once_that_it_serves_also_into_a_pipe(short_path: Path) -
         assert f"process {process.pid}, until interrupted" in said
         process.send_signal(signal.SIGTERM)
         process.stderr.read()
-        assert process.wait(timeout=60) == 0
+        assert process.wait(timeout=PATIENCE_S) == 0

@@ -29,13 +29,10 @@ from neverforget.runtime.config import Config
 from neverforget.runtime.endpoint import read_endpoint
 from neverforget.runtime.host import Host
 from neverforget.runtime.opening import attach
-from neverforget.runtime.watchdog import HealthOptions
-from neverforget.storage.directory_lock import ProcessId, start_time
+from neverforget.storage.directory_lock import ProcessId, start_time, this_process
 from neverforget.storage.errors import StoreLocked, Unavailable
 from tests.actors.regions import NAMESPACE, append
-from tests.cluster.processes import attached, end_host, until, until_gone
-
-QUICK = HealthOptions(interval_s=0.1, answer_s=1.0, stopped_s=0.3, hung_s=3.0, gone_s=0.5)
+from tests.cluster.processes import PATIENCE_S, QUICK, attached, end_host, until, until_gone
 
 
 @pytest.fixture
@@ -67,31 +64,31 @@ def next_owner(host: Host, old: int) -> int:
 
 
 def append_turn(host: Host, number: int, partition: int = 0) -> Any:
-    connection, _ = greet(host.endpoint.sockets[partition], host.store.store_id, 5.0)
+    connection, _ = greet(host.endpoint.sockets[partition], host.store.store_id, PATIENCE_S)
     with connection:
-        return ask(connection, append(number), 20.0)
+        return ask(connection, append(number), PATIENCE_S)
 
 
 def turns(host: Host) -> int:
-    connection, _ = greet(host.endpoint.sockets[0], host.store.store_id, 5.0)
+    connection, _ = greet(host.endpoint.sockets[0], host.store.store_id, PATIENCE_S)
     with connection:
-        reply = ask(connection, Info(1, NAMESPACE, "s"), 20.0)
+        reply = ask(connection, Info(1, NAMESPACE, "s"), PATIENCE_S)
     assert isinstance(reply, SessionReply)
     return reply.session.turns
 
 
 def restarts(host: Host) -> int:
-    connection, _ = greet(host.endpoint.sockets[0], host.store.store_id, 5.0)
+    connection, _ = greet(host.endpoint.sockets[0], host.store.store_id, PATIENCE_S)
     with connection:
-        reply = ask(connection, Status(1), 5.0)
+        reply = ask(connection, Status(1), PATIENCE_S)
     assert isinstance(reply, StatusReply) and reply.region is not None
     return reply.region.restarts
 
 
 def status(host: Host) -> HostReply:
-    connection, _ = greet(host.endpoint.control, host.store.store_id, 5.0)
+    connection, _ = greet(host.endpoint.control, host.store.store_id, PATIENCE_S)
     with connection:
-        reply = ask(connection, HostStatus(1), 5.0)
+        reply = ask(connection, HostStatus(1), PATIENCE_S)
     assert isinstance(reply, HostReply)
     return reply
 
@@ -132,9 +129,10 @@ def test_a_stopped_owner_is_replaced(host: Host) -> None:
 def test_an_owner_that_ray_was_told_to_give_up_is_started_anew(host: Host, ray_local: Any) -> None:
     """Anybody on the cluster may ``ray.kill`` a named actor, for good as far as Ray goes."""
     old = owner_pid(host)
+    process = ProcessId(old, start_time(old))
     append_turn(host, 1)
     ray_local.kill(ray_local.get_actor(host.endpoint.actors[0], namespace="neverforget"))
-    until_gone(ProcessId(old, start_time(old)))
+    until_gone(process)
     next_owner(host, old)
     assert turns(host) == 1
 
@@ -154,12 +152,12 @@ def test_the_hosts_socket_tells_who_owns_what(host: Host) -> None:
 def test_an_owner_answers_calls_from_other_nodes(host: Host, ray_local: Any) -> None:
     @ray_local.remote(num_cpus=0)  # type: ignore[untyped-decorator]
     def elsewhere(handle: OwnerHandle, frame: bytes) -> bytes:
-        return handle.call(frame, 20.0)
+        return handle.call(frame, PATIENCE_S)
 
     handle = OwnerHandle(host.endpoint.actors[0])
     reply = ray_local.get(elsewhere.remote(handle, encoder.encode(append(5))))
     assert isinstance(reply_decoder.decode(reply), AppendedReply)
-    garbage = reply_decoder.decode(handle.call(b"\xc1", 20.0))
+    garbage = reply_decoder.decode(handle.call(b"\xc1", PATIENCE_S))
     assert getattr(garbage, "code", None) == "invalid_argument"
     with pytest.raises(Unavailable):
         OwnerHandle("nobody").call(b"", 1.0)
@@ -235,7 +233,7 @@ def test_threads_that_attach_at_once_share_one_host(ray_local: Any, short_path: 
 
     def one() -> None:
         barrier.wait()
-        found.append(attach(path, wait=60.0))
+        found.append(attach(path, wait=PATIENCE_S))
 
     threads = [threading.Thread(target=one) for _ in range(20)]
     for thread in threads:
@@ -255,7 +253,7 @@ def test_tasks_attach_to_the_drivers_host_and_never_host_themselves(
     def task(path: str, host: str) -> tuple[str, int]:
         from neverforget.runtime.opening import attach as attach_here
 
-        attachment = attach_here(path, host=host, wait=30.0)  # type: ignore[arg-type]
+        attachment = attach_here(path, host=host, wait=120.0)  # type: ignore[arg-type]
         try:
             return attachment.endpoint.kind, attachment.endpoint.pid
         finally:
@@ -273,16 +271,16 @@ def test_a_task_that_finds_no_host_starts_one_that_outlives_it(
     """An owner inside a task would end with the task; and Ray kills the children of its workers."""
 
     @ray_local.remote(num_cpus=0, max_calls=1)  # type: ignore[untyped-decorator]
-    def task(path: str) -> tuple[str, int]:
+    def task(path: str) -> tuple[str, ProcessId]:
         from neverforget.runtime.opening import attach as attach_here
 
-        attachment = attach_here(path, wait=60.0)
-        return attachment.endpoint.kind, os.getpid()
+        attachment = attach_here(path, wait=120.0)
+        return attachment.endpoint.kind, this_process()
 
     path = short_path / "store"
     kind, worker = ray_local.get(task.remote(str(path)))
     assert kind == "serve"
-    until_gone(ProcessId(worker, start_time(worker)))
+    until_gone(worker)
     assert attached(path, "never")["kind"] == "serve"
     end_host(path)
 

@@ -137,7 +137,7 @@ def test_an_owner_stopped_before_anybody_greeted_it_is_replaced(
     """The watchdog knew the dead predecessor only, and Ray took the stopped one for alive: the
     partition stayed away for ever.
     """
-    health = HealthOptions(interval_s=3600, answer_s=0.5, stopped_s=0.0, hung_s=3600, gone_s=3600)
+    health = HealthOptions(interval_s=3600, answer_s=5.0, stopped_s=0.0, hung_s=3600, gone_s=3600)
     host = Host.start(short_path / "store", Config(), role="application", health=health)
     try:
         owner = host._watchdog.owners[0]
@@ -169,7 +169,7 @@ def successor(region: Path, before: int) -> int:
 def served(host: Host) -> int:
     """The pid that answers for partition 0, 0 if nobody does."""
     try:
-        connection, welcome = greet(host.endpoint.sockets[0], host.store.store_id, 0.5)
+        connection, welcome = greet(host.endpoint.sockets[0], host.store.store_id, 5.0)
     except OSError:
         return 0
     connection.close()

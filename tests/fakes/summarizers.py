@@ -30,11 +30,12 @@ class Hanging:
     summarizer_id = "hanging"
 
     def __init__(self) -> None:
-        self.released = threading.Event()
+        self.entered, self.released = threading.Event(), threading.Event()
         self.asked = 0
 
     def summarize(self, text: str, /) -> str:
         self.asked += 1
+        self.entered.set()
         self.released.wait()
         return ""
 

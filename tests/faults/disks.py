@@ -46,8 +46,10 @@ def need(*programs: str) -> None:
         raise Unusable(f"not run: {', '.join(missing)} is missing")
 
 
-def until(condition: Callable[[], bool], what: str, timeout_s: float = 30.0) -> None:
-    """Wait for something outside this process that cannot tell us, such as a kernel or a daemon."""
+def until(condition: Callable[[], bool], what: str, timeout_s: float = 120.0) -> None:
+    """Wait for something outside this process that cannot tell us, such as a kernel or a daemon.
+    Nobody waits for so long, but where a busy machine does.
+    """
     deadline = time.monotonic() + timeout_s
     pause = threading.Event()
     while not condition():

@@ -27,6 +27,8 @@ import sys
 import tempfile
 import time
 from bisect import bisect_right
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -36,6 +38,7 @@ from tests.faults.disks import until
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SHARED = "everybody"
+PATIENCE_S = 180.0  # with an owner, a host or a client that has to start on a busy machine
 SEGMENT_BYTES = 1 << 18  # small, so that owners roll, make spares and side files all the time
 
 
@@ -49,7 +52,7 @@ def client(path: Path, number: int, told: Path, stop: Path) -> int:
     def tell(word: str, session: str, seq: int, text: str) -> None:
         os.write(descriptor, f"{word} {session} {seq} {time.monotonic_ns()} {text}\n".encode())
 
-    with nf.open(path, host="never", wait=60, deadline_s=60) as store:
+    with nf.open(path, host="never", wait=PATIENCE_S, deadline_s=PATIENCE_S) as store:
         own, shared = store.session(f"client-{number}"), store.session(SHARED)
         turn = 0
         while not stop.exists():
@@ -182,12 +185,12 @@ class Hosting:
         def attached() -> bool:
             assert self._process.poll() is None, f"the host ended; see {self._output.name}"
             try:
-                opened.append(nf.open(self.path, host="never", wait=10))
+                opened.append(nf.open(self.path, host="never", wait=10, deadline_s=PATIENCE_S))
             except nf.Unavailable:
                 return False
             return True
 
-        until(attached, "the host", 60)
+        until(attached, "the host", PATIENCE_S)
         return opened[0]
 
     def owners(self) -> dict[int, int]:
@@ -214,7 +217,7 @@ class Hosting:
         self.store.close()
         self._process.terminate()
         try:
-            self._process.wait(60)
+            self._process.wait(PATIENCE_S)
         finally:
             self._process.kill()
             self._output.close()
@@ -235,38 +238,25 @@ def rounds(
     choices = random.Random(seed)
     summary = Summary(rounds=count)
     started = time.monotonic()
-    host = Hosting(path, scratch / "host.log")
-    stop = scratch / "stop"
     told = [scratch / f"told-{number}" for number in range(clients)]
-    children = [
-        subprocess.Popen(
-            [
-                sys.executable, "-m", "tests.faults.kill_rounds", "--client", str(number),
-                "--path", str(path), "--told", str(told[number]), "--stop", str(stop),
-            ],
-            cwd=ROOT,
-        )
-        for number in range(clients)
-    ]  # fmt: skip
     kills: list[int] = []
+    host = Hosting(path, scratch / "host.log")
     try:
-        for number in range(1, count + 1):
-            progress(children, told, choices.randrange(500, 5000))
-            kills.append(time.monotonic_ns())
-            if host_every and number % host_every == 0:
-                host.kill_and_restart()
-            else:
-                end_one_owner(host, choices, bool(stop_every) and number % stop_every == 0)
-        progress(children, told, 2000)
-    finally:
-        stop.touch()
-        codes = [child.wait(120) for child in children]
-    assert codes == [0] * clients, f"clients ended with {codes}"
-    sessions, times = hear(told)
-    summary.acknowledged = sum(len(t.acked) for t in sessions.values())
-    summary.unknown = sum(len(t.unknown) for t in sessions.values())
-    summary.longest_wait_s = longest_waits(kills, times)
-    try:
+        with talking(path, told, scratch / "stop") as children:
+            for number in range(1, count + 1):
+                progress(children, told, choices.randrange(500, 5000))
+                kills.append(time.monotonic_ns())
+                if host_every and number % host_every == 0:
+                    host.kill_and_restart()
+                else:
+                    end_one_owner(host, choices, bool(stop_every) and number % stop_every == 0)
+            progress(children, told, 2000)
+        codes = [child.returncode for child in children]
+        assert codes == [0] * clients, f"clients ended with {codes}"
+        sessions, times = hear(told)
+        summary.acknowledged = sum(len(t.acked) for t in sessions.values())
+        summary.unknown = sum(len(t.unknown) for t in sessions.values())
+        summary.longest_wait_s = longest_waits(kills, times)
         compare(host.store, sessions, summary)
     finally:
         host.stop()
@@ -277,6 +267,27 @@ def rounds(
         again.stop()
     summary.seconds = time.monotonic() - started
     return summary
+
+
+@contextmanager
+def talking(path: Path, told: list[Path], stop: Path) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """A client for each of ``told``; all have ended afterwards, however it went."""
+    children = [
+        subprocess.Popen(
+            [
+                sys.executable, "-m", "tests.faults.kill_rounds", "--client", str(number),
+                "--path", str(path), "--told", str(file), "--stop", str(stop),
+            ],
+            cwd=ROOT,
+        )
+        for number, file in enumerate(told)
+    ]  # fmt: skip
+    try:
+        yield children
+    finally:
+        stop.touch()
+        for child in children:
+            child.wait(PATIENCE_S)
 
 
 def longest_waits(kills: list[int], times: list[list[int]]) -> list[float]:
@@ -304,14 +315,15 @@ def progress(children: list[subprocess.Popen[bytes]], told: list[Path], n_bytes:
         assert all(child.poll() is None for child in children), "a client has ended"
         return all(size(path) - b >= n_bytes for path, b in zip(told, before, strict=True))
 
-    until(further, "every client to be acknowledged again", 120)
+    until(further, "every client to be acknowledged again", PATIENCE_S)
 
 
 def end_one_owner(host: Hosting, choices: random.Random, by_stopping: bool) -> None:
-    until(lambda: bool(host.owners()), "an owner that serves", 60)
+    until(lambda: bool(host.owners()), "an owner that serves", PATIENCE_S)
     partition, pid = choices.choice(sorted(host.owners().items()))
     os.kill(pid, signal.SIGSTOP if by_stopping else signal.SIGKILL)
-    until(lambda: host.owners().get(partition, pid) != pid, f"partition {partition} to be back", 60)
+    back = f"partition {partition} to be back"
+    until(lambda: host.owners().get(partition, pid) != pid, back, PATIENCE_S)
 
 
 def main() -> int:

@@ -115,7 +115,7 @@ class Appender:
         self.signal(signal.SIGKILL)
         return self.wait()
 
-    def wait(self, timeout_s: float = 60) -> int:
+    def wait(self, timeout_s: float = 120) -> int:
         if self.process.stdin is not None:
             self.process.stdin.close()
             self.process.stdin = None

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from neverforget.actors import region_opening
 from tests.faults.oracle import Appender, Oracle, Owner, create_region
 from tests.faults.shim import Action, Shim
 
@@ -16,7 +17,10 @@ def log_bytes(region: Path) -> bytes:
     return b"".join(path.read_bytes() for path in sorted((region / "log").glob("*.seg")))
 
 
-def test_a_second_owner_is_refused_and_writes_nothing(tmp_path: Path) -> None:
+def test_a_second_owner_is_refused_and_writes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(region_opening, "LOCK_WAIT_S", 0.0)
     region = tmp_path / "p0"
     create_region(region)
     first = Appender(region, tmp_path / "first")
@@ -42,15 +46,15 @@ def test_a_stopped_owner_is_ended_before_its_successor_reads(tmp_path: Path) -> 
     old.stop()
     with Owner(region) as owner:
         assert owner.state == "serving"
+        before = log_bytes(region)
         with pytest.raises(ProcessLookupError):
             # Dead and reaped by nobody yet: it can be found, but not continued into writing.
             os.waitid(os.P_PID, old.process.pid, os.WEXITED | os.WNOWAIT)
             old.signal(signal.SIGCONT)
             raise ProcessLookupError
-        before = log_bytes(region)
+        assert log_bytes(region) == before
         old.heard_by(oracle)
         owner.check(oracle)
-        assert log_bytes(region) == before
     assert old.wait() == -signal.SIGKILL
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.conftest import Disks
+from tests.faults.disks import run
 from tests.faults.oracle import Appender, Oracle, Owner, create_region
 
 pytestmark = pytest.mark.root
@@ -24,7 +25,7 @@ def settle(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     os.fsync(descriptor)
     os.close(descriptor)
-    os.sync()
+    run("sync", "--file-system", path)  # of no other: beside this one another test loses its own
 
 
 @pytest.mark.parametrize(("turns", "group"), [(1, 1), (3, 5)])

@@ -30,6 +30,7 @@ from tests.fakes import plain_host
 from tests.fakes.held_sync import HeldSyncFileSystem
 from tests.fakes.plain_host import PlainHost
 from tests.fakes.rude_owner import STORE_ID, FixedAddresses, RudeOwner
+from tests.faults.disks import until
 from tests.runtime.conftest import SMALL, filled, seqs
 
 SOON = 0.15  # a deadline that is meant to pass
@@ -138,8 +139,10 @@ def test_what_may_take_for_ever_does_not_look_for_a_host_for_ever(short_path: Pa
     """Verifying has no deadline: where its host had gone, waiting for the lock of the search raised
     OverflowError, and a search would never have ended."""
     host = PlainHost(short_path / "store", Config(**SMALL))
-    with nf.open(short_path / "store", host="never", wait=SOON) as store:
+    with nf.open(short_path / "store", host="never") as store:
         store.session("chat").append("user", "x")
+        channel: Any = store._engine.channel
+        channel._addresses._wait_s = SOON  # from now on: to attach may take longer
         host.close()
         with pytest.raises(nf.Unavailable, match="neverforget serve"):
             store.backup(short_path / "copy")
@@ -166,19 +169,20 @@ def test_forty_late_retries_under_one_key_make_one_turn(short_path: Path) -> Non
     fs = HeldSyncFileSystem()
     host = PlainHost(short_path / "store", Config(**SMALL), fs=fs)
     try:
-        with nf.open(short_path / "store", host="never", deadline_s=0.05) as store:
-            hasty = store.session("chat")
-            hasty.info()  # connected before the disk hangs
+        with nf.open(short_path / "store", host="never") as store:
+            chat = store.session("chat")
+            chat.info()  # connected before the disk hangs
             fs.hold()
-            outcomes = []
-            for _ in range(40):
+            hasty = store.scoped(deadline=0.02).session("chat")
+            outcomes: list[str | None] = []
+            # One is sent, and later ones are not even greeted; a busy machine may take longer than
+            # the deadline to send the first.
+            while len(outcomes) < 40 or "unknown" not in outcomes:
                 with pytest.raises(nf.Unavailable) as caught:
                     hasty.append("user", "once", key="k")
                 outcomes.append(caught.value.outcome)
-            assert fs.reached.is_set()
-            assert outcomes[0] == "unknown"  # later ones are not even greeted
+            assert fs.reached.wait(30)
             fs.let_go()
-            chat = store.scoped(deadline=30).session("chat")
             assert chat.append("user", "once", key="k").seq == 0
             assert len(chat) == 1
     finally:
@@ -332,13 +336,19 @@ def test_an_owner_that_closes_in_mid_request_is_asked_again(rude: RudeOwner, ask
     request = append_request(RequestIds())
     rude.replies = [SESSION]
     ask(info_request())  # leaves an idle connection
-    lost = threading.Timer(0.05, lambda: rude.replies.append(SESSION))
-    lost.start()
+
+    def sent() -> list[Append]:
+        return [r for r in rude.requests if isinstance(r, Append)]
+
+    def relent() -> None:
+        until(lambda: len(sent()) >= 2, "it to be asked again")
+        rude.replies.append(SESSION)
+
+    relenting = threading.Thread(target=relent)
+    relenting.start()
     assert isinstance(ask(request), SessionReply)
-    lost.join()
-    sent = [r for r in rude.requests if isinstance(r, Append)]
-    assert len(sent) >= 2
-    assert len({(r.producer, r.producer_seq, r.records) for r in sent}) == 1
+    relenting.join()
+    assert len({(r.producer, r.producer_seq, r.records) for r in sent()}) == 1
 
 
 @pytest.mark.parametrize("way", ["closes", "is silent", "unavailable", "garbage", "half a frame"])
@@ -357,9 +367,12 @@ def test_after_the_deadline_the_outcome_of_a_mutation_is_unknown(
     elif way == "half a frame":
         rude.replies = [b"\xff\x00\x00\x00half"]
     request = append_request(RequestIds())
-    with pytest.raises(nf.Unavailable, match="same key") as caught:
-        ask(request, SOON)
-    assert caught.value.outcome == "unknown"
+    for seconds in (SOON, 10 * SOON, 100 * SOON):
+        with pytest.raises(nf.Unavailable) as caught:
+            ask(request, seconds)
+        if any(isinstance(r, Append) for r in rude.requests):
+            break  # else this machine took longer than that to send it
+    assert caught.value.outcome == "unknown" and "same key" in str(caught.value)
     assert caught.value.request_id == f"{request.producer:016x}-{request.producer_seq}"
     with pytest.raises(nf.Unavailable) as caught:
         ask(info_request(), SOON)
