@@ -21,7 +21,7 @@ class HostService:
     """Every attached client keeps one connection to this socket for as long as it needs the store.
 
     With ``linger_s`` set, ``on_idle`` is called once nobody has been connected for that long, also
-    when nobody ever was.
+    when nobody ever was; who cannot connect yet, because the owners still start, is not nobody.
     """
 
     def __init__(
@@ -48,7 +48,8 @@ class HostService:
         self.clients_changed(0)
 
     def bind(self, wake: Callable[[], None]) -> None:
-        """Nothing here comes from other threads."""
+        """Nothing here comes from other threads. From now on clients can connect."""
+        self.clients_changed(self.clients)
 
     def run(self, pendings: Sequence[Pending], send: Callable[[], None]) -> None:
         for pending in pendings:

@@ -40,6 +40,17 @@ def test_a_host_that_nobody_ever_needed_ends() -> None:
     assert host.service.deadline() is None
 
 
+def test_time_counts_from_when_clients_can_connect() -> None:
+    """Where owners took longer to start than that, their host ended as soon as it served."""
+    host = Hosted(60)
+    host.clock.now += 59
+    host.service.bind(nothing)
+    host.pass_time(59)
+    assert host.ended == 0
+    host.pass_time(1)
+    assert host.ended == 1
+
+
 def test_time_counts_from_when_the_last_client_left() -> None:
     host = Hosted(60)
     host.service.clients_changed(1)
