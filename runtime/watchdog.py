@@ -148,6 +148,7 @@ class Watchdog:
         if owner.process is not None:
             log.warning("%s runs again, as process %d", owner.handle.name, process.pid)
         owner.process = process
+        owner.answered_at = time.monotonic()  # the silence until now was not this one's
 
     def _find_successor(self, owner: Owner) -> None:
         """An owner that hangs before it was ever greeted is known by the lock that it took."""

@@ -7,6 +7,7 @@ import os
 import queue
 import signal
 import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +18,7 @@ from msgspec.structs import replace
 from neverforget.actors.embedder_spec import EmbedderSpec
 from neverforget.actors.owner_spec import PartitionSpec
 from neverforget.runtime.watchdog import HealthOptions, Owner, Watchdog
-from neverforget.storage.directory_lock import DirectoryLock
+from neverforget.storage.directory_lock import DirectoryLock, this_process
 from tests.fakes.plain_host import PlainHost
 
 
@@ -66,6 +67,47 @@ def test_one_that_is_stopped_before_it_ever_answered_is_killed_at_once(tmp_path:
     finally:
         process.kill()
         process.wait()
+
+
+HOLD = """
+import sys
+from pathlib import Path
+from neverforget.storage.directory_lock import DirectoryLock, ProcessId
+host = ProcessId(int(sys.argv[2]), int(sys.argv[3]))
+lock = DirectoryLock.acquire(Path(sys.argv[1]), role="worker", host=host)
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_new_owner_is_not_killed_for_the_silence_of_the_one_before(tmp_path: Path) -> None:
+    """On a slow machine the next owner had been away for too long when it took its lock: it was
+    killed before it could answer, and so was the one after it.
+    """
+    me = this_process()
+    command = [sys.executable, "-c", HOLD, str(tmp_path), str(me.pid), str(me.start)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    with process:
+        assert process.stdout is not None and process.stdout.readline()
+        spec = PartitionSpec(
+            directory=str(tmp_path),
+            store_id="s",
+            partition=0,
+            role="worker",
+            socket=str(tmp_path / "p0.sock"),  # nobody listens there yet
+            host=me,
+        )
+        handle: Any = SimpleNamespace(name="p0", pid=lambda: None)
+        cluster: Any = SimpleNamespace(lost=lambda: None)
+        owner = Owner(spec, handle, lambda: handle)
+        dog = Watchdog([owner], cluster, lambda why: None, HealthOptions(hung_s=1000))
+        owner.answered_at -= 1001
+        dog.check(owner)
+        assert owner.process is not None and owner.process.pid == process.pid
+        assert process.poll() is None
+        owner.answered_at -= 1001  # its own silence counts
+        dog.check(owner)
+        assert process.wait() == -signal.SIGKILL
 
 
 def test_a_host_whose_directory_is_gone_is_told_so_once(tmp_path: Path) -> None:
