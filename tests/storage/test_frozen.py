@@ -16,6 +16,7 @@ from neverforget.storage.longterm_results import MemoryFilter
 from neverforget.storage.longterm_unchunked import Unchunked
 from neverforget.storage.manifest import read_manifest
 from neverforget.storage.table_file import TABLE_VERSION, is_of_older_version, stored_table
+from neverforget.storage.working_results import WorkingPlace, WorkingTask
 from tests.storage.small_longterm import OPTIONS, STORE_ID
 
 DATA = Path(__file__).parents[1] / "data"
@@ -32,6 +33,20 @@ def open_region(directory: Path) -> LongTermRegion:
     return LongTermRegion.open(
         FS, directory, store_id=STORE_ID, options=OPTIONS, derived=directory / "derived-1"
     )
+
+
+def test_a_store_that_knew_no_working_memories_has_none_and_gets_some(directory: Path) -> None:
+    place = WorkingPlace((), "ana", False)
+    region = open_region(directory)
+    held = region.by_key(("n",), "k").id
+    assert region.working_status(place).max_tokens == 0
+    region.work(WorkingTask(place, "add", [held], max_tokens=100), by="t", request=(0, 0))
+    region.write()
+    region.sync()
+    region.close()
+    region = open_region(directory)
+    assert [item.memory.id for item in region.working_items(place).items] == [held]
+    region.close()
 
 
 def table_of(directory: Path, region: LongTermRegion) -> Path:
