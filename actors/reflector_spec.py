@@ -9,6 +9,7 @@ class ReflectorSpec(OwnerSpec, frozen=True, kw_only=True):
     """``directory`` is "": it has none. ``extractor``: the name of the store's. ``window_turns``
     and ``window_tokens`` bound a window, before which ``overlap_turns`` are read for context.
     ``deadline_s``: for one extraction; ``tries`` of it, before its range is set aside.
+    ``automatic`` False: only what somebody asks for is reflected, not what is due.
     """
 
     partitions: int
@@ -20,3 +21,4 @@ class ReflectorSpec(OwnerSpec, frozen=True, kw_only=True):
     overlap_turns: int = 4
     deadline_s: float = 300.0
     tries: int = 3
+    automatic: bool = True
