@@ -19,7 +19,7 @@ from neverforget.actors.chunker_local import local_chunkers
 from neverforget.actors.embedding import LocalEmbedding
 from neverforget.actors.longterm import LongTerm
 from neverforget.actors.messages import OwnerView
-from neverforget.actors.partition import Partition
+from neverforget.actors.partition import Partition, PartitionSpec
 from neverforget.actors.server import SocketServer
 from neverforget.runtime import embedders
 from neverforget.runtime.config import Config, host_settings
@@ -38,17 +38,24 @@ from neverforget.storage.filesystem import FileSystem, LocalFileSystem
 
 
 class PlainHost:
-    """Hosts the store at ``path`` from construction to ``close``; ``fs`` is that of its owners."""
+    """Hosts the store at ``path`` from construction to ``close``; ``fs`` is that of its owners.
+    ``reflects``: sessions become due. It has no reflector.
+    """
 
     def __init__(
-        self, path: Path, config: Config | None = None, fs: FileSystem | None = None
+        self,
+        path: Path,
+        config: Config | None = None,
+        fs: FileSystem | None = None,
+        *,
+        reflects: bool = False,
     ) -> None:
         path.mkdir(parents=True, exist_ok=True)
         self._fs = fs
         self._lock = DirectoryLock.acquire(path, role="serve")
         self.store = prepare(LocalFileSystem(), path, config or Config())
         self._folder = socket_folder(self.store.path, self.store.store_id)
-        self._specs = OwnerSpecs(self.store, this_process(), self._folder)
+        self._specs = OwnerSpecs(self.store, this_process(), self._folder, reflects=reflects)
         self._owners: dict[int, tuple[Partition, SocketServer]] = {}
         for number in range(self.store.config.partitions):
             self.start_owner(number)
@@ -86,6 +93,9 @@ class PlainHost:
         partition.open()
         server.start(f"plain-p{number}")
         self._owners[number] = partition, server
+
+    def spec(self, number: int) -> PartitionSpec:
+        return self._specs.partition(number)
 
     def stop_owner(self, number: int) -> None:
         """End a partition; its socket is gone."""

@@ -170,7 +170,7 @@ class Hosting:
         self._process = subprocess.Popen(
             [
                 sys.executable, "-m", "neverforget", "serve", str(self.path),
-                "--set", f"segment_bytes={SEGMENT_BYTES}",
+                "--set", f"segment_bytes={SEGMENT_BYTES}", "--set", "reflect_every_turns=0",
             ],
             cwd=ROOT,
             env=self._env,

@@ -17,7 +17,7 @@ from tests.faults.shim import Action, Shim
 
 _APPEND_FOR_EVER = """
 import sys, neverforget as nf
-store = nf.open(sys.argv[1], inline=True)
+store = nf.open(sys.argv[1], inline=True, reflect_every_turns=0)
 chats = [store.session(f"chat-{i}") for i in range(4)]
 turn = 0
 while True:
@@ -57,7 +57,7 @@ def test_twenty_mebibytes_filled_in_mid_append(disks: Disks) -> None:
         for name, texts in said.items():
             assert [turn.content for turn in store.session(name)] == texts
 
-    with nf.open(path, inline=True) as store:
+    with nf.open(path, inline=True, reflect_every_turns=0) as store:
         with pytest.raises(nf.OutOfSpace, match="free"):
             talk(store, 20_000)
         assert sum(map(len, said.values())) > 100

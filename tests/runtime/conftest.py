@@ -16,7 +16,12 @@ from neverforget.runtime.config import Config
 from tests.fakes.plain_host import PlainHost
 from tests.runtime.cli_calls import Cli, Ran
 
-SMALL: dict[str, Any] = {"partitions": 2, "segment_bytes": 64 * 1024}
+# Nothing becomes a memory that a test has not remembered.
+SMALL: dict[str, Any] = {
+    "partitions": 2,
+    "segment_bytes": 64 * 1024,
+    "reflect_every_turns": 0,
+}
 
 Opener = Callable[..., nf.Store]
 

@@ -100,8 +100,8 @@ def test_export_then_import_then_export_is_equal(tmp_path: Path) -> None:
 
 def test_an_export_that_has_grown_brings_only_what_is_new_without_any_key(tmp_path: Path) -> None:
     with (
-        nf.open(tmp_path / "old", inline=True) as old,
-        nf.open(tmp_path / "new", inline=True) as new,
+        nf.open(tmp_path / "old", inline=True, reflect_every_turns=0) as old,
+        nf.open(tmp_path / "new", inline=True, reflect_every_turns=0) as new,
     ):
         chat = old.session("s")
         chat.append_many([{"role": "user", "content": n} for n in range(300)])

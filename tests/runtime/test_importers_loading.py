@@ -18,7 +18,7 @@ from tests.runtime.conversation_files import chatgpt_conversation, locomo_sample
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[nf.Store]:
-    with nf.open(tmp_path / "store", inline=True) as opened:
+    with nf.open(tmp_path / "store", inline=True, reflect_every_turns=0) as opened:
         yield opened
 
 
