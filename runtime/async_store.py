@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from neverforget.runtime import engine, whole_store
 from neverforget.runtime.address import StoreAddress
-from neverforget.runtime.async_finding_methods import AsyncFindingMethods
 from neverforget.runtime.async_forgetting_methods import AsyncForgettingMethods
 from neverforget.runtime.async_memory_methods import AsyncMemoryMethods
 from neverforget.runtime.async_session import AsyncSession
+from neverforget.runtime.async_working_methods import AsyncWorkingMethods
 from neverforget.runtime.config import Config, Settings
 from neverforget.runtime.reaching import HostChoice
 from neverforget.runtime.scope import NamespaceLike, Scope
@@ -49,7 +49,7 @@ async def open(
     return AsyncStore(held, scope.configured(settings), settings)
 
 
-class AsyncStore(AsyncMemoryMethods, AsyncFindingMethods, AsyncForgettingMethods):
+class AsyncStore(AsyncMemoryMethods, AsyncWorkingMethods, AsyncForgettingMethods):
     """``Store`` for event loops: the same names and arguments, every call that asks an owner a
     coroutine. ``session`` and ``scoped`` stay plain. Tasks may share it, of several loops too.
     """

@@ -18,7 +18,7 @@ from neverforget.runtime.working_values import (
 )
 
 if TYPE_CHECKING:
-    from neverforget.runtime.async_store import AsyncStore
+    from neverforget.runtime.async_finding_methods import AsyncFindingMethods
 
 T = TypeVar("T")
 
@@ -30,7 +30,7 @@ class AsyncWorkingMemory(WorkingCore):
     """
 
     def __init__(
-        self, store: AsyncStore, agent: str | None, group: str | None, max_tokens: int
+        self, store: AsyncFindingMethods, agent: str | None, group: str | None, max_tokens: int
     ) -> None:
         super().__init__(store, agent, group, max_tokens)
         self._store = store
@@ -105,7 +105,7 @@ class AsyncWorkingMemory(WorkingCore):
 
     async def __aexit__(self, *exc: object) -> None:
         if self._owns_lease:  # it was unpickled: nobody else closes what it attached to
-            await self._store.close()
+            self._store._lease.end()
 
     def __reduce__(self) -> Any:
         return _attach, (self._pickled(),)

@@ -20,6 +20,7 @@ import typer
 from neverforget.runtime import (
     cli_audit,
     cli_chunks,
+    cli_context,
     cli_conversation,
     cli_demo,
     cli_forgetting,
@@ -79,6 +80,7 @@ COMMANDS = (
     cli_recall,
     cli_memory_changes,
     cli_chunks,
+    cli_context,
     cli_forgetting,
     cli_audit,
     cli_transfer,

@@ -21,15 +21,13 @@ from msgspec.structs import replace
 from neverforget.runtime.context_calls import link_of
 from neverforget.runtime.context_messages import message_tokens, turn_cost
 from neverforget.runtime.context_ranking import Ranked
+from neverforget.runtime.context_summary import how_many
 from neverforget.runtime.context_text import (
     day_line,
-    indented,
     memory_text,
-    plain,
     recalled_text,
     turn_line,
 )
-from neverforget.runtime.turn_text import CALL, RESULTS, THOUGHT, said_by, speaker_of
 from neverforget.runtime.values import Turn
 from neverforget.runtime.working_values import Context, ContextItem, LeftOut
 from neverforget.storage.errors import InvalidArgument
@@ -37,11 +35,6 @@ from neverforget.storage.tail_window import parted
 
 Count = Callable[[Any], int]
 SUMMARY_SHARE = 10  # at most this part of the budget: one in ten
-SUMMARY_TURNS_MAX = 400  # of those before the shown ones, the newest
-SUMMARY_CHARACTERS_MIN = 40
-TURN_CHARACTERS_MAX = 1_000  # of a turn, what a summary is made of
-CHARACTERS_PER_TOKEN = 3  # a first guess at how long a summary may be
-GUESSES_MAX = 4
 
 
 class Gathered(NamedTuple):
@@ -153,37 +146,6 @@ def together(turns: Sequence[Turn]) -> list[Turn]:
     return [turn for index, turn in enumerate(turns) if index not in left_out]
 
 
-# ---- what no longer fits -------------------------------------------------------------------------
-
-
-def summarized(turns: Sequence[Turn], number: int, room: int, count: Count) -> str | None:
-    """``number`` earlier turns in at most ``room`` tokens, in the words of the newest of them,
-    ``turns``. None: that is not even room to say how many there are.
-    """
-    from neverforget.runtime.summarizer_extractive import ExtractiveSummarizer
-
-    head = _how_many(number)
-    if not number or count(head) > room:
-        return None
-    told = [turn for turn in turns if turn.role not in RESULTS and turn.role not in (CALL, THOUGHT)]
-    text = "\n".join(f"{speaker_of(t)}: {said_by(t)[:TURN_CHARACTERS_MAX]}" for t in told)
-    characters = CHARACTERS_PER_TOKEN * room
-    for _ in range(GUESSES_MAX):
-        if not text or characters < SUMMARY_CHARACTERS_MIN:
-            break
-        found = plain(ExtractiveSummarizer(characters).summarize(text))
-        summary = indented(f"{head} {found}")
-        tokens = count(summary)
-        if tokens <= room:
-            return summary
-        characters = characters * room // tokens - SUMMARY_CHARACTERS_MIN // 2
-    return head
-
-
-def _how_many(number: int) -> str:
-    return f"{number:,} earlier {'turn' if number == 1 else 'turns'}."
-
-
 # ---- the whole -----------------------------------------------------------------------------------
 
 
@@ -204,7 +166,7 @@ def _smaller(context: Context) -> Context:
         out = left.turns + len(context.turns) - len(turns)
         summary = context.summary
         if summary is not None:
-            summary = summary.replace(_how_many(left.turns), _how_many(out), 1)
+            summary = summary.replace(how_many(left.turns), how_many(out), 1)
         return replace(
             context, turns=tuple(turns), summary=summary, left_out=LeftOut(left.memories, out)
         )

@@ -6,8 +6,9 @@
                 A being the most accesses that any of them has; the first term is 0 where A is
 
 All are 0 to 1. The terms of the last are added, so that a memory that was never recalled still
-counts: it has its recency. Of equal ones the more important comes first, then the newer one. What
-is not true now comes behind everything that is.
+counts: it has its recency. Of equally important ones the newer comes first, else of equal ones the
+one that was added first: of what one recall brought that is the best hit. What is not true now
+comes behind everything that is.
 """
 
 from __future__ import annotations
@@ -37,11 +38,16 @@ def checked_strategy(value: object) -> ContextStrategy:
 
 
 def ranked(items: Iterable[WorkingItem], strategy: ContextStrategy, now: datetime) -> list[Ranked]:
-    """The pinned ones first, then the others; of both the best first."""
+    """The pinned ones first, then the others; of both the best first. ``items``: in the order they
+    were added.
+    """
     found = list(items)
     most = max((item.accesses for item in found), default=0)
     scored = [Ranked(item, _score(item, strategy, now, most)) for item in found]
-    return sorted(scored, key=lambda each: _order(each, now))
+    if strategy == "important":
+        scored.sort(key=lambda each: _newest(each.item), reverse=True)
+    scored.sort(key=lambda each: (not each.item.pinned, not _is_true(each.item, now), -each.score))
+    return scored
 
 
 def _score(item: WorkingItem, strategy: ContextStrategy, now: datetime, most: int) -> float:
@@ -55,18 +61,8 @@ def _score(item: WorkingItem, strategy: ContextStrategy, now: datetime, most: in
     return (used + recency) / 2
 
 
-def _order(each: Ranked, now: datetime) -> tuple[object, ...]:
-    item = each.item
-    memory = item.memory
-    newest = memory.occurred_at or memory.created_at
-    return (
-        not item.pinned,
-        not _is_true(item, now),
-        -each.score,
-        -memory.importance,
-        -newest.timestamp(),
-        memory.id,
-    )
+def _newest(item: WorkingItem) -> datetime:
+    return item.memory.occurred_at or item.memory.created_at
 
 
 def _is_true(item: WorkingItem, now: datetime) -> bool:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Unpack
 from neverforget.runtime import engine, whole_store
 from neverforget.runtime.address import StoreAddress
 from neverforget.runtime.config import Config, Settings
-from neverforget.runtime.finding_methods import FindingMethods
 from neverforget.runtime.forgetting_methods import ForgettingMethods
 from neverforget.runtime.memory_methods import MemoryMethods
 from neverforget.runtime.reaching import HostChoice
@@ -20,6 +19,7 @@ from neverforget.runtime.status_values import Status, VerifyReport
 from neverforget.runtime.store_core import checked_agent, wanted_of
 from neverforget.runtime.store_path import real_path
 from neverforget.runtime.values import Page, SessionInfo
+from neverforget.runtime.working_methods import WorkingMethods
 
 if TYPE_CHECKING:
     from neverforget.actors.embedder_contract import Embedder
@@ -56,7 +56,7 @@ def open(
     return Store(held, scope.configured(settings), settings)
 
 
-class Store(MemoryMethods, FindingMethods, ForgettingMethods):
+class Store(MemoryMethods, WorkingMethods, ForgettingMethods):
     """A handle on a store, or a view of a part of it.
 
     Threads may share it; a forked child may go on using it, unless it is inline. It pickles as its

@@ -10,16 +10,15 @@ from typing import NamedTuple
 from neverforget.runtime import session_reading as reading
 from neverforget.runtime.context_budget import (
     NO_TURNS,
-    SUMMARY_TURNS_MAX,
     Budget,
     Gathered,
     cost_of,
     day_cost,
     fitted,
     shown,
-    summarized,
 )
 from neverforget.runtime.context_ranking import ranked
+from neverforget.runtime.context_summary import TURNS_MAX, summarized
 from neverforget.runtime.context_text import day
 from neverforget.runtime.operation import Context as Client
 from neverforget.runtime.operation import Operation, SessionPlace
@@ -44,7 +43,9 @@ class Wanted(NamedTuple):
 def context(client: Client, items: list[WorkingItem], wanted: Wanted) -> Operation[Context]:
     """``items``: all that is in the working memory."""
     count, zone = client.count_tokens, zone_of(wanted.timezone)
-    best = shown(ranked(items, wanted.strategy, from_us(client.clock.now_us())), zone, count)
+    readable = [item for item in items if item.memory.status == "active"]
+    now = from_us(client.clock.now_us())
+    best = shown(ranked(readable, wanted.strategy, now), zone, count)
     budget = Budget(best, wanted.max_tokens, count)
     place, gathered = wanted.conversation, NO_TURNS
     if place is not None:
@@ -54,7 +55,7 @@ def context(client: Client, items: list[WorkingItem], wanted: Wanted) -> Operati
     summary = None
     if place is not None and shares.summary_room:
         earlier = yield from _before(client, place, first)
-        summary = summarized(earlier, first, shares.summary_room, count)
+        summary = summarized(earlier, first, shares.summary_room, count, wanted.timezone)
     left_out = LeftOut(len(best) - len(shares.items), first)
     made = Context(
         tuple(shares.items),
@@ -99,8 +100,8 @@ def _newest(client: Client, place: SessionPlace, room: int, zone: tzinfo) -> Ope
 def _before(client: Client, place: SessionPlace, seq: int) -> Operation[list[Turn]]:
     """The turns before ``seq``, at most as many as a summary is made of, oldest first."""
     found: list[Turn] = []
-    while seq > 0 and len(found) < SUMMARY_TURNS_MAX:
-        left = SUMMARY_TURNS_MAX - len(found)
+    while seq > 0 and len(found) < TURNS_MAX:
+        left = TURNS_MAX - len(found)
         piece = yield from reading.backward(client, place, seq, left, False)
         found[:0] = [turn for turn in piece.turns if turn.state == "ok"]
         if not piece.more:

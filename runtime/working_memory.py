@@ -18,7 +18,7 @@ from neverforget.runtime.working_values import (
 )
 
 if TYPE_CHECKING:
-    from neverforget.runtime.store import Store
+    from neverforget.runtime.finding_methods import FindingMethods
 
 T = TypeVar("T")
 
@@ -43,7 +43,9 @@ class WorkingMemory(WorkingCore):
     ``Unavailable`` when none answers within the deadline, and ``StoreClosed``.
     """
 
-    def __init__(self, store: Store, agent: str | None, group: str | None, max_tokens: int) -> None:
+    def __init__(
+        self, store: FindingMethods, agent: str | None, group: str | None, max_tokens: int
+    ) -> None:
         super().__init__(store, agent, group, max_tokens)
         self._store = store
 
@@ -73,8 +75,9 @@ class WorkingMemory(WorkingCore):
         return hits
 
     def remove(self, id: Memory | str) -> None:
-        """Take a memory out; it stays in the store. NotFound where it is not in. Survives a crash
-        of any process and a power loss as ``add`` does.
+        """Take a memory out; it stays in the store. Of one that is not in it nothing changes.
+        Survives a crash of any process and a power loss as ``add`` does. Raises NotFound (no such
+        memory).
         """
         self._run(asking.change(self._asker, "remove", id))
 
@@ -169,7 +172,7 @@ class WorkingMemory(WorkingCore):
 
     def __exit__(self, *exc: object) -> None:
         if self._owns_lease:  # it was unpickled: nobody else closes what it attached to
-            self._store.close()
+            self._store._lease.end()
 
     def __reduce__(self) -> Any:
         return _attach, (self._pickled(),)

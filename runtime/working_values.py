@@ -117,7 +117,13 @@ class Context(Struct, frozen=True):
         return hash((self.items, self.turns, self.summary))
 
     def __repr__(self) -> str:
-        said = [f"{len(self.items):,} memories", f"{len(self.turns):,} turns"]
+        said = [counted(len(self.items), "memory"), counted(len(self.turns), "turn")]
         if self.summary is not None:
             said.append("a summary")
         return f"<Context: {', '.join(said)}; {self.tokens:,} of {self.max_tokens:,} tokens>"
+
+
+def counted(number: int, noun: str) -> str:
+    """``1 memory``, ``2 memories``."""
+    many = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{number:,} {noun if number == 1 else many}"

@@ -1,4 +1,4 @@
-"""The guide of memories is one program; it runs as printed and prints what the guide says."""
+"""Each guide is one program; it runs as printed and prints what the guide says."""
 
 from __future__ import annotations
 
@@ -7,18 +7,21 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parent.parent
-GUIDE = ROOT / "docs" / "memories.md"
+GUIDES = [ROOT / "docs" / name for name in ("memories.md", "working-memory.md")]
 
 
 def fenced(text: str) -> list[tuple[str, str]]:
     return re.findall(r"^```(\w*)\n(.*?)^```\n", text, re.MULTILINE | re.DOTALL)
 
 
-def test_the_guide_of_memories_prints_what_it_says(tmp_path: Path) -> None:
+@pytest.mark.parametrize("guide", GUIDES, ids=lambda guide: guide.stem)
+def test_a_guide_prints_what_it_says(guide: Path, tmp_path: Path) -> None:
     """Every block of Python is run after the one before; a bare block is what that one printed."""
     program, expected = [], []
-    for number, (language, text) in enumerate(fenced(GUIDE.read_text())):
+    for number, (language, text) in enumerate(fenced(guide.read_text())):
         if language == "python":
             program.append(f"{text}\nprint('--- after {number}')\n")
             expected.append([f"--- after {number}\n"])
@@ -43,6 +46,7 @@ def test_the_guide_of_memories_prints_what_it_says(tmp_path: Path) -> None:
             assert said == "".join(block)
 
 
-def test_every_file_it_links_to_is_there() -> None:
-    for link in re.findall(r"\]\(([^)#]+)\)", GUIDE.read_text()):
-        assert (GUIDE.parent / link).exists(), link
+@pytest.mark.parametrize("guide", GUIDES, ids=lambda guide: guide.stem)
+def test_every_file_it_links_to_is_there(guide: Path) -> None:
+    for link in re.findall(r"\]\(([^)#]+)\)", guide.read_text()):
+        assert (guide.parent / link).exists(), link

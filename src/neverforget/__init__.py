@@ -52,6 +52,14 @@ if TYPE_CHECKING:
         Turn,
         TurnRef,
     )
+    from neverforget.runtime.working_memory import WorkingMemory
+    from neverforget.runtime.working_values import (
+        Context,
+        ContextItem,
+        LeftOut,
+        WorkingItem,
+        WorkingMember,
+    )
     from neverforget.storage.errors import (
         ConfirmationRequired,
         Conflict,
@@ -78,6 +86,8 @@ __all__ = [
     "Confirmation",
     "ConfirmationRequired",
     "Conflict",
+    "Context",
+    "ContextItem",
     "Corrupt",
     "DeletionReport",
     "EmbedderMismatch",
@@ -88,6 +98,7 @@ __all__ = [
     "HostInfo",
     "ImportReport",
     "InvalidArgument",
+    "LeftOut",
     "LongTermInfo",
     "Memory",
     "NeverforgetError",
@@ -112,6 +123,9 @@ __all__ = [
     "Unavailable",
     "UnsupportedFormat",
     "VerifyReport",
+    "WorkingItem",
+    "WorkingMember",
+    "WorkingMemory",
     "aio",
     "import_file",
     "integrations",
@@ -127,6 +141,8 @@ _RUNTIME = {
     "memory_values": "Chunk DeletionReport Hit Hits Memory Relation Timeframe",
     "status_values": "Finding HostInfo LongTermInfo OwnerInfo Status VerifyReport",
     "values": "CONFIRMED AuditEntry Confirmation ErasureReport Page Role SessionInfo Turn TurnRef",
+    "working_memory": "WorkingMemory",
+    "working_values": "Context ContextItem LeftOut WorkingItem WorkingMember",
 }
 _HOMES = {
     name: f"neverforget.runtime.{module}"

@@ -15,5 +15,6 @@ from __future__ import annotations
 
 from neverforget.runtime.async_session import AsyncSession
 from neverforget.runtime.async_store import AsyncStore, open
+from neverforget.runtime.async_working_memory import AsyncWorkingMemory
 
-__all__ = ["AsyncSession", "AsyncStore", "open"]
+__all__ = ["AsyncSession", "AsyncStore", "AsyncWorkingMemory", "open"]

@@ -18,14 +18,14 @@ def order(items: list[WorkingItem], strategy: Any) -> list[str]:
 
 
 OLD = item("old and often", 1, used_at=NOW - 99 * HOUR, accesses=9)
-NEW = item("new and never", 2, used_at=NOW)
+NEW = item("new and never", 2, used_at=NOW, created_at=NOW)
 GREAT = item("great", 3, used_at=NOW - 9 * HOUR, accesses=1, importance=10)
 
 
 def test_each_strategy_has_its_own_first() -> None:
     items = [GREAT, OLD, NEW]
     assert order(items, "recent") == ["new and never", "great", "old and often"]
-    assert order(items, "important") == ["great", "old and often", "new and never"]
+    assert order(items, "important") == ["great", "new and never", "old and often"]
     assert order(items, "balanced") == ["old and often", "new and never", "great"]
 
 
@@ -53,12 +53,15 @@ def test_pinned_ones_come_first_and_what_is_no_longer_true_last(strategy: Any) -
     assert found[:2] == ["pinned", "low"] and set(found[2:]) == {"past", "future"}
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_equal_ones_are_in_an_order_of_their_own(strategy: Any) -> None:
-    items = [item(f"{n}", n, importance=n % 2) for n in range(6)]
-    items.append(item("newest", 9, created_at=NOW))
-    found = order(items, strategy)
-    assert found == order(items[::-1], strategy) == ["newest", "1", "3", "5", "0", "2", "4"]
+def test_equally_important_ones_are_shown_the_newest_first() -> None:
+    items = [item(f"{n}", n, importance=n % 2, created_at=NOW + n * DAY) for n in range(5)]
+    assert order(items, "important") == ["3", "1", "4", "2", "0"]
+
+
+@pytest.mark.parametrize("strategy", ["recent", "balanced"])
+def test_hits_of_one_recall_stay_in_their_order(strategy: Any) -> None:
+    items = [item(f"{n}", n, importance=n % 3, accesses=1) for n in range(6)]
+    assert order(items, strategy) == ["0", "1", "2", "3", "4", "5"]
 
 
 def test_clocks_that_were_set_back_do_no_harm() -> None:
