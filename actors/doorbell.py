@@ -6,9 +6,11 @@ its connection ends, and it asks again, as it does when an owner was restarted.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import selectors
+import socket
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +18,16 @@ from pathlib import Path
 from neverforget.actors.listener import Listener
 
 log = logging.getLogger(__name__)
+_RING_S = 1.0
+
+
+def ring(path: Path) -> None:
+    """Ring the bell at ``path``, if one hangs there."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as visitor:
+        visitor.settimeout(_RING_S)
+        with contextlib.suppress(OSError):  # it does not hang yet, or its thread is at another one
+            visitor.connect(str(path))
+            visitor.recv(1)  # until the bell has taken notice
 
 
 class Doorbells:

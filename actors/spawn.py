@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import ray
 from ray import cloudpickle
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from neverforget.actors.actor_options import CHUNKER, EMBEDDER, LONGTERM, NAMESPACE, PARTITION
+from neverforget.actors.actor_options import (
+    CHUNKER,
+    EMBEDDER,
+    LONGTERM,
+    NAMESPACE,
+    PARTITION,
+    REFLECTOR,
+)
 from neverforget.actors.chunker_actor import ChunkerActor
 from neverforget.actors.chunker_spec import ChunkerSpec
 from neverforget.actors.embedder_actor import EmbedderActor, Make
@@ -21,8 +28,13 @@ from neverforget.actors.longterm_actor import LongTermActor
 from neverforget.actors.longterm_spec import LongTermSpec
 from neverforget.actors.owner_spec import PartitionSpec
 from neverforget.actors.partition_actor import PartitionActor
+from neverforget.actors.reflector_actor import ReflectorActor
+from neverforget.actors.reflector_spec import ReflectorSpec
 from neverforget.storage.directory_lock import this_process
 from neverforget.storage.errors import Unavailable
+
+if TYPE_CHECKING:
+    from neverforget.actors.ports import Owners
 
 # Ray frees the name of an actor that was told to end a moment later.
 _NAME_FREE_S = 10.0
@@ -71,6 +83,17 @@ def spawn_embedder(
 ) -> OwnerHandle:
     """A member of the embedder pool; ``objects``: as ``pickled`` makes them, by name."""
     return _spawn(EmbedderActor, EMBEDDER, spec.name, node, spec, make, dict(objects))
+
+
+def spawn_reflector(
+    spec: ReflectorSpec,
+    connect: Callable[[], Owners],
+    make: Make,
+    extractor: bytes | None,
+    node: Node,
+) -> OwnerHandle:
+    """The reflector; ``extractor``: as ``pickled`` makes it, where that is an object."""
+    return _spawn(ReflectorActor, REFLECTOR, spec.name, node, spec, connect, make, extractor)
 
 
 def pickled(given: Any) -> bytes:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Unpack
 
-from neverforget.runtime import engine, whole_store
+from neverforget.runtime import engine, reflecting, whole_store
 from neverforget.runtime.address import StoreAddress
 from neverforget.runtime.async_forgetting_methods import AsyncForgettingMethods
 from neverforget.runtime.async_memory_methods import AsyncMemoryMethods
@@ -15,6 +15,7 @@ from neverforget.runtime.async_session import AsyncSession
 from neverforget.runtime.async_working_methods import AsyncWorkingMethods
 from neverforget.runtime.config import Config, Settings
 from neverforget.runtime.reaching import HostChoice
+from neverforget.runtime.reflection_values import ReflectionReport
 from neverforget.runtime.scope import NamespaceLike, Scope
 from neverforget.runtime.status_values import Status, VerifyReport
 from neverforget.runtime.store_core import checked_agent, wanted_of
@@ -102,7 +103,27 @@ class AsyncStore(AsyncMemoryMethods, AsyncWorkingMethods, AsyncForgettingMethods
         progress: Callable[[int, int], None] | None = None,
     ) -> Status:
         """As ``Store.settle``."""
+        wait = self._due_wait(timeout)
+        waits = await self._run(wait.look())
+        while waits:
+            await asyncio.sleep(reflecting.PAUSE_S)
+            waits = await self._run(wait.look())
         return await self._run(self._settle(timeout, progress))
+
+    async def reflect(
+        self,
+        session: AsyncSession | None = None,
+        *,
+        again: bool = False,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> ReflectionReport:
+        """As ``Store.reflect``."""
+        run = self._reflection(session, again, progress)
+        runs = await self._run(run.look())
+        while runs:
+            await asyncio.sleep(reflecting.PAUSE_S)
+            runs = await self._run(run.look())
+        return run.report()
 
     async def reindex(
         self,

@@ -28,6 +28,7 @@ from neverforget.runtime import (
     cli_memory_changes,
     cli_operation,
     cli_recall,
+    cli_reflect,
     cli_transfer,
 )
 from neverforget.runtime.cli_render import ReaderGone, errors, printable
@@ -78,6 +79,7 @@ COMMANDS = (
     cli_conversation,
     cli_memory,
     cli_recall,
+    cli_reflect,
     cli_memory_changes,
     cli_chunks,
     cli_context,

@@ -37,6 +37,7 @@ from neverforget.runtime.cli_store import (
 )
 
 if TYPE_CHECKING:
+    from neverforget.runtime.reflection_values import ReflectionInfo
     from neverforget.runtime.status_values import Finding, LongTermInfo, OwnerInfo, Status
     from neverforget.runtime.store import Store
 
@@ -171,6 +172,7 @@ def _print_status(found: Status) -> None:
         table.add_row(*_owner_row(owner))
     out.print(table)
     _print_longterm(found.longterm)
+    _print_reflection(found.reflection)
     for owner in found.owners:
         if owner.reason:
             out.print(f"partition {owner.partition}: {printable(owner.reason)}", markup=False)
@@ -192,6 +194,16 @@ def _print_longterm(longterm: LongTermInfo) -> None:
     state = Text(longterm.state, STATE_COLOURS.get(longterm.state, "red"))
     out.print(Text.assemble(("long-term owner  ", "bold"), state, f"  pid {longterm.pid}"))
     out.print(pairs("", longterm_rows(longterm)))
+
+
+def _print_reflection(reflection: ReflectionInfo) -> None:
+    from neverforget.runtime.cli_reflect import print_failed, reflection_rows
+
+    out = console()
+    out.print()
+    out.print(Text.assemble(("reflection  ", "bold"), reflection.state))
+    out.print(pairs("", reflection_rows(reflection)))
+    print_failed(reflection.failed, reflection.failures)
 
 
 def longterm_rows(longterm: LongTermInfo) -> dict[str, str]:

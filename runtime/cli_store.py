@@ -187,8 +187,10 @@ def is_hosted(path: Path) -> bool:
 
 def open_store(path: Path, *, agent: str | None = None) -> Store:
     """Attach where the store is hosted, else open it here. Another command that has it for a moment
-    is waited for."""
+    is waited for. Nothing is reflected here unless the command asks for it: it ends too soon.
+    """
     import neverforget as nf
+    from neverforget.runtime.store import open_quietly
 
     deadline = time.monotonic() + WAIT_S
     while True:
@@ -197,7 +199,7 @@ def open_store(path: Path, *, agent: str | None = None) -> Store:
         try:
             if hosted:
                 return nf.open(path, host="never", wait=max(left, RETRY_S), agent=agent)
-            return nf.open(path, inline=True, agent=agent)
+            return open_quietly(path, agent=agent)
         except (StoreLocked, Unavailable) as error:
             # Between two hosts, or while another command has it inline: the next look may tell
             # otherwise.

@@ -15,9 +15,9 @@ import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ray
 from ray._private import worker as ray_worker
@@ -31,6 +31,7 @@ from neverforget.actors.handles import OwnerHandle, end_all, stop_all
 from neverforget.actors.longterm_spec import LongTermSpec
 from neverforget.actors.owner_spec import PartitionSpec
 from neverforget.actors.process_end import pid_exists
+from neverforget.actors.reflector_spec import ReflectorSpec
 from neverforget.actors.spawn import (
     Node,
     made_remote,
@@ -38,11 +39,15 @@ from neverforget.actors.spawn import (
     spawn_embedder,
     spawn_longterm,
     spawn_partition,
+    spawn_reflector,
 )
-from neverforget.runtime import embedders
+from neverforget.runtime import embedders, extractors
 from neverforget.runtime.endpoint import checked_folder
 from neverforget.runtime.process_environment import python_path
 from neverforget.storage.errors import Unavailable
+
+if TYPE_CHECKING:
+    from neverforget.actors.ports import Owners
 
 log = logging.getLogger(__name__)
 _OBJECT_STORE_BYTES = 80 * 1024 * 1024  # nothing of ours goes there; Ray wants 75 MiB at least
@@ -113,6 +118,13 @@ class Cluster:
         """``objects``: embedders that this process was given, by the names of their settings."""
         sent = {name: pickled(embedder) for name, embedder in objects.items()}
         return spawn_embedder(spec, embedders.made, sent, self._node)
+
+    def spawn_reflector(
+        self, spec: ReflectorSpec, extractor: Any, connect: Callable[[], Owners]
+    ) -> OwnerHandle:
+        """``extractor``: an object that this process was given, or None."""
+        sent = None if extractor is None else pickled(extractor)
+        return spawn_reflector(spec, connect, extractors.made, sent, self._node)
 
     def stop(self, owners: Sequence[OwnerHandle]) -> list[str]:
         """End them in order. The names of those that did not."""

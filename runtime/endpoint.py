@@ -25,7 +25,7 @@ from typing import Any, Literal
 import msgspec
 
 from neverforget.actors.listener import FRESH_SUFFIX
-from neverforget.actors.places import EMBEDDER, HOST, LONGTERM
+from neverforget.actors.places import EMBEDDER, HOST, LONGTERM, REFLECTOR
 from neverforget.storage.atomic_file import read_checked, write_checked
 from neverforget.storage.directory_lock import ProcessId, boot_id, is_alive, lock_inode
 from neverforget.storage.errors import Corrupt, NotFound, Unavailable, UnsupportedFormat
@@ -42,9 +42,10 @@ Kind = Literal["serve", "application", "inline"]
 class Endpoint(msgspec.Struct, frozen=True):
     """``kind`` "inline": the store is open inside that process and nobody can attach. ``sockets``
     and ``actors`` (names in Ray) are in the order of the partitions; ``longterm`` is the socket of
-    the long-term owner and ``longterm_actor`` its name, ``embedders`` are the sockets of the pool:
-    these may still be coming up. ``settings`` are the fixed and host settings in force.
-    ``started_at``: microseconds UTC. ``lock``: device and inode of the host's LOCK."""
+    the long-term owner and ``longterm_actor`` its name, ``embedders`` are the sockets of the pool,
+    ``reflector`` is that of the reflector: these may still be coming up. ``settings`` are the fixed
+    and host settings in force. ``started_at``: microseconds UTC. ``lock``: device and inode of the
+    host's LOCK."""
 
     store_id: str
     kind: Kind
@@ -58,6 +59,7 @@ class Endpoint(msgspec.Struct, frozen=True):
     longterm: str = ""
     longterm_actor: str = ""
     embedders: tuple[str, ...] = ()
+    reflector: str = ""
     ray_address: str | None = None
     ray_namespace: str | None = None
     settings: dict[str, Any] = {}
@@ -69,12 +71,14 @@ class Endpoint(msgspec.Struct, frozen=True):
         return self.process.pid
 
     def socket_of(self, place: int) -> str:
-        """The socket of a partition, of the host, the long-term owner or an embedder; see
-        ``operation.py`` for their places. Unavailable where this host has none."""
+        """The socket of a partition, of the host, the long-term owner, the reflector or an
+        embedder; see ``places.py``. Unavailable where this host has none."""
         if place == HOST:
             found = self.control
         elif place == LONGTERM:
             found = self.longterm
+        elif place == REFLECTOR:
+            found = self.reflector
         else:
             sockets, number = self.sockets, place
             if place <= EMBEDDER:

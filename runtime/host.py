@@ -1,10 +1,10 @@
 """The host of a store: holds its LOCK, keeps its owners running, publishes where they are.
 
 Order of coming up: LOCK, identity (or creation), Ray, partitions, control socket, ENDPOINT. The
-owner of the long-term store and its embedders are started when somebody needs them, which who only
-talks never does: at their sockets hang bells until then. Order of going: ENDPOINT removed, bells,
-watchdog, owners (drained, sealed, stopped), embedders, control socket, LOCK, Ray. Nothing that was
-acknowledged depends on the second list ever running.
+owner of the long-term store, its embedders and the reflector are started when somebody needs them,
+which who only talks for a short while never does: at their sockets hang bells until then. Order of
+going: ENDPOINT removed, bells, watchdog, reflector, owners (drained, sealed, stopped), embedders,
+control socket, LOCK, Ray. Nothing that was acknowledged depends on the second list ever running.
 """
 
 from __future__ import annotations
@@ -83,14 +83,9 @@ class Host:
         self._specs = OwnerSpecs(store, self._process, self._folder)
         self._partitions = [self._owner(n) for n in range(store.config.partitions)]
         owners = list(self._partitions)
-        self._watchdog = Watchdog(owners, cluster, self._on_end, health, self._lost_store)
-        config = store.config
-        self._late = LateOwners(
-            self._specs,
-            cluster,
-            dict(config.embedder_objects),
-            config.summarizer_object,
-            owners.append,
+        self._late = LateOwners(self._specs, cluster, store.config, owners.append)
+        self._watchdog = Watchdog(
+            owners, cluster, self._on_end, health, self._lost_store, self._late.reflect
         )
         self._service = HostService(
             store.store_id,
@@ -178,6 +173,10 @@ class Host:
             return self._late.lend(embedder)
 
     def _end_owners(self) -> None:
+        if (reflector := self._late.reflector) is not None:
+            # First, and while those are there that it works with.
+            self._cluster.stop([reflector.handle])
+            self._watchdog.owners.remove(reflector)
         # One that was never seen has nothing to seal; to tell it would be to wait for its start.
         known = [o for o in self._watchdog.owners if o.process is not None]
         self._cluster.end([o.handle for o in self._watchdog.owners if o.process is None])
@@ -208,6 +207,7 @@ class Host:
             longterm=self._specs.longterm().socket,
             longterm_actor=self._specs.longterm().name,
             embedders=self._specs.embedder_sockets(),
+            reflector=self._specs.reflector_socket(),
             ray_address=self._cluster.address,
             ray_namespace=self._cluster.namespace,
             settings=host_settings(self.store.config),
@@ -215,7 +215,8 @@ class Host:
         # Callers on other nodes find the long-term owner by its name in Ray, where no bell hangs;
         # and memories may wait for their vectors.
         role = self._lock.holder.role
-        self._late.begin(longterm_now=role == "application" or has_memories(self.store.longterm))
+        needed = role == "application" or has_memories(self.store.longterm)
+        self._late.begin(self.endpoint, longterm_now=needed)
         write_endpoint(self.store.path, self.endpoint)
         self._watchdog.start()
 

@@ -21,6 +21,7 @@ from neverforget.actors.partition import Partition
 from neverforget.runtime import embedders
 from neverforget.runtime.config import Config, host_settings
 from neverforget.runtime.endpoint import Endpoint, remove_endpoint, write_endpoint
+from neverforget.runtime.inline_reflection import InlineReflection
 from neverforget.runtime.owner_specs import OwnerSpecs
 from neverforget.runtime.store_directory import make_directory, prepare
 from neverforget.storage.clock import Clock
@@ -66,6 +67,10 @@ class InlineHost:
         """The long-term owner, made now if nobody has asked for it yet, and its lock."""
         return self._engine.longterm(), self._engine.longterm_lock
 
+    @property
+    def reflection(self) -> InlineReflection:
+        return self._engine.reflection
+
     def lend_embedder(self, embedder: Any) -> str:
         """Let the store embed with this object, too; the name of its setting."""
         return self._engine.lend_embedder(embedder)
@@ -93,7 +98,11 @@ class InlineHost:
 
 
 class _Engine:
-    def __init__(self, path: Path, asked: Config, store_id: str | None, create: bool) -> None:
+    reflection: InlineReflection
+
+    def __init__(
+        self, path: Path, asked: Config, store_id: str | None, create: bool, reflects: bool
+    ) -> None:
         self.pid = os.getpid()
         self.handles = 0
         self.lock = threading.RLock()
@@ -104,11 +113,12 @@ class _Engine:
         self._lent: dict[str, Any] = {}
         self._seams: tuple[FileSystem | None, Clock | None] = (None, None)
         self._displaced: str | None = None
+        self._reflects = reflects
         make_directory(path, create=create)
         self._lock_file = DirectoryLock.acquire(path, role="application")
         try:
             self.store = prepare(LocalFileSystem(), path, asked, create=create, store_id=store_id)
-            self._specs = OwnerSpecs(self.store)
+            self._specs = OwnerSpecs(self.store, reflects=reflects)
             self._lent.update(self.store.config.embedder_objects)
             self._publish()
         except BaseException:
@@ -117,9 +127,19 @@ class _Engine:
 
     def open(self, fs: FileSystem | None, clock: Clock | None) -> None:
         self._seams = fs, clock
+        config = self.store.config
+        self.reflection = InlineReflection(
+            self._specs.reflector(), config.extractor, clock, automatic=self._reflects
+        )
         for number in range(self.store.config.partitions):
             spec = self._specs.partition(number)
-            partition = Partition(spec, fs=fs, clock=clock, store_displaced=self._find_displaced)
+            partition = Partition(
+                spec,
+                fs=fs,
+                clock=clock,
+                store_displaced=self._find_displaced,
+                on_due=self.reflection.due,
+            )
             partition.open()
             self.partitions.append(partition)
             # An owner whose host was killed may take a moment to go; a living one does not.
@@ -158,6 +178,7 @@ class _Engine:
         return name
 
     def close(self) -> None:
+        self.reflection.close()
         with self.longterm_lock:
             if self._longterm is not None:
                 self._longterm.close()
@@ -212,17 +233,19 @@ def open_inline(
     store_id: str | None = None,
     fs: FileSystem | None = None,
     clock: Clock | None = None,
+    reflects: bool = True,
 ) -> InlineHost:
     """Open the store at ``path`` in this process, or get another handle on it.
 
     Raises StoreLocked when another process has it, or this one hosts it, and what ``prepare``
-    raises. ``fs`` and ``clock`` are those of the partitions.
+    raises. ``fs`` and ``clock`` are those of the partitions. ``reflects`` False: no session is
+    reflected by itself.
     """
     real = Path(os.path.realpath(path))
     with _registry:
         engine = _engines.get(real)
         if engine is None or engine.is_displaced():
-            engine = _Engine(real, config or Config(), store_id, create)
+            engine = _Engine(real, config or Config(), store_id, create, reflects)
             try:
                 engine.open(fs, clock)
             except BaseException:

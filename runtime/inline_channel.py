@@ -13,14 +13,17 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from neverforget.actors.messages import AnyReply, AnyRequest, Failure, Request
-from neverforget.actors.places import LONGTERM
+from neverforget.actors.places import LONGTERM, REFLECTOR
 from neverforget.actors.ports import Pending
 from neverforget.runtime.channel import closed
 from neverforget.runtime.retrying import Retrying
 from neverforget.storage.errors import Unavailable
+
+if TYPE_CHECKING:
+    from neverforget.runtime.inline_reflection import InlineReflection
 
 log = logging.getLogger(__name__)
 _GIVE_WAY_S = 0.001
@@ -153,7 +156,7 @@ class _Turns:
 class InlineChannel:
     """``lock`` is held whenever a partition runs. ``longterm`` gives the long-term owner, which is
     made when it is first asked; it has a lock and a ticker of its own, so that what takes long
-    there holds no conversation up.
+    there holds no conversation up. ``reflection`` gives the reflector in the same way.
     """
 
     def __init__(
@@ -161,13 +164,20 @@ class InlineChannel:
         owners: Sequence[Owner],
         lock: threading.RLock,
         longterm: Callable[[], tuple[Owner, threading.RLock]] | None = None,
+        reflection: InlineReflection | None = None,
     ) -> None:
         self._partitions = _Turns(owners, lock)
-        self._make_longterm = longterm
-        self._longterm: _Turns | None = None
+        self._make: dict[int, Callable[[], tuple[Owner, threading.RLock]]] = {}
+        self._late: dict[int, _Turns] = {}  # of those, who was asked
         self._making = threading.Lock()
         self._pid = os.getpid()
         self._closed = False
+        self._reflection = reflection
+        if longterm is not None:
+            self._make[LONGTERM] = longterm
+        if reflection is not None:
+            self._make[REFLECTOR] = reflection.service
+            reflection.attach(self)
 
     def call(self, partition: int, request: Request, deadline: float) -> AnyReply:
         tries = Retrying(request, deadline)
@@ -186,23 +196,22 @@ class InlineChannel:
         """Queue ``waiting`` and have the owner take what is queued, in this thread or another's.
         When this returns the owner has it."""
         self._check_process()
-        if partition == LONGTERM and self._make_longterm is not None:
-            (self._longterm or self._begin_longterm()).turn(0, waiting)
-        elif 0 <= partition < len(self._partitions):
+        if 0 <= partition < len(self._partitions):
             self._partitions.turn(partition, waiting)
+        elif partition in self._make:
+            (self._late.get(partition) or self._begin(partition)).turn(0, waiting)
         else:
             raise Unavailable(f"an inline store has no owner {partition}", outcome="not_applied")
 
-    def _begin_longterm(self) -> _Turns:
-        assert self._make_longterm is not None
+    def _begin(self, place: int) -> _Turns:
         with self._making:
             if self._closed:
                 raise closed()
-            if self._longterm is None:
-                owner, lock = self._make_longterm()
-                self._longterm = _Turns([owner], lock)
-                self._longterm.start()  # its other threads have news without being asked
-            return self._longterm
+            if place not in self._late:
+                owner, lock = self._make[place]()
+                turns = self._late[place] = _Turns([owner], lock)
+                turns.start()  # its other threads have news without being asked
+            return self._late[place]
 
     def _check_process(self) -> None:
         if self._pid != os.getpid():
@@ -213,12 +222,13 @@ class InlineChannel:
             )
 
     def close(self) -> None:
-        """Stop the tickers. Whoever built the owners closes them afterwards."""
+        """Stop the reflector and the tickers. Whoever built the owners closes them afterwards."""
         if self._pid != os.getpid():
             return  # the locks and the threads are the parent's
+        if self._reflection is not None:
+            self._reflection.close()  # while there is somebody to tell what it has done
         with self._making:
             self._closed = True
-            longterm = self._longterm
-        if longterm is not None:
-            longterm.close()
-        self._partitions.close()
+            late = list(self._late.values())
+        for turns in (*late, self._partitions):
+            turns.close()

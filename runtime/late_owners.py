@@ -1,4 +1,5 @@
-"""The long-term owner of a hosted store and its embedders: started when somebody needs them.
+"""The long-term owner of a hosted store, its embedders and its reflector: started when somebody
+needs them.
 
 Who only talks never does. Until then bells hang at their sockets, which ENDPOINT names already; who
 asks there waits until the one that was started answers.
@@ -13,8 +14,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from neverforget.actors.doorbell import Doorbells
+from neverforget.actors.doorbell import Doorbells, ring
 from neverforget.runtime import embedders
+from neverforget.runtime.config import Config
+from neverforget.runtime.owner_channel import channel_to
 from neverforget.runtime.owner_specs import OwnerSpecs
 from neverforget.runtime.watchdog import Owner
 from neverforget.storage.errors import NeverforgetError
@@ -23,43 +26,58 @@ if TYPE_CHECKING:
     from neverforget.actors.handles import OwnerHandle
     from neverforget.actors.owner_spec import OwnerSpec
     from neverforget.runtime.cluster import Cluster
+    from neverforget.runtime.endpoint import Endpoint
 
 log = logging.getLogger(__name__)
 
 
 class LateOwners:
-    """``objects``: embedders by the name of their setting. ``summarizer``: where that is an object.
-    ``watch`` is given every owner that was started.
+    """``config``: of the store, with the objects that it was given. ``watch`` is given every owner
+    that was started.
     """
 
     def __init__(
         self,
         specs: OwnerSpecs,
         cluster: Cluster,
-        objects: dict[str, Any],
-        summarizer: Any,
+        config: Config,
         watch: Callable[[Owner], None],
     ) -> None:
         self._specs = specs
         self._cluster = cluster
-        self._objects = objects
-        self._summarizer = summarizer
+        self._objects: dict[str, Any] = dict(config.embedder_objects)  # by the names of settings
+        self._summarizer = config.summarizer_object
+        self._extractor = config.extractor_object
         self._watch = watch
         self._embedders: list[Owner] = []  # those that were needed so far
+        self._reflector: Owner | None = None
         self._bells = Doorbells()
         self._starting = threading.Lock()
 
-    def begin(self, *, longterm_now: bool) -> None:
-        """``longterm_now``: its owner is needed already. Waits for nobody; an owner that cannot be
-        started is a matter for the log, since conversations are served.
+    def begin(self, endpoint: Endpoint, *, longterm_now: bool) -> None:
+        """``endpoint``: where all of them are, or will be. ``longterm_now``: its owner is needed
+        already. Waits for nobody; an owner that cannot be started is a matter for the log, since
+        conversations are served.
         """
-        for number, path in enumerate(self._specs.embedder_sockets()):
+        for number, path in enumerate(endpoint.embedders):
             self._bells.hang(Path(path), partial(self._start_embedder, number))
+        if endpoint.reflector:
+            self._bells.hang(Path(endpoint.reflector), partial(self._start_reflector, endpoint))
         if longterm_now:
             self._start_longterm()
         else:
-            self._bells.hang(Path(self._specs.longterm().socket), self._start_longterm)
+            self._bells.hang(Path(endpoint.longterm), self._start_longterm)
         self._bells.start()
+
+    def reflect(self) -> None:
+        """Sessions are due: have the reflector started, unless it is. Any thread, at any time."""
+        if self._reflector is None:
+            ring(Path(self._specs.reflector().socket))
+
+    @property
+    def reflector(self) -> Owner | None:
+        """Once it was needed."""
+        return self._reflector
 
     def lend(self, embedder: Any) -> str:
         """Have the pool embed with this object, too; the name of its setting. Calls under way are
@@ -92,6 +110,14 @@ class LateOwners:
             owner = self._start(spec, lambda: self._cluster.spawn_embedder(spec, self._objects))
             if owner is not None:
                 self._embedders.append(owner)
+
+    def _start_reflector(self, endpoint: Endpoint) -> None:
+        spec, extractor = self._specs.reflector(), self._extractor
+        connect = partial(channel_to, endpoint)
+        with self._starting:
+            self._reflector = self._start(
+                spec, lambda: self._cluster.spawn_reflector(spec, extractor, connect)
+            )
 
     def _start(self, spec: OwnerSpec, spawn: Callable[[], OwnerHandle]) -> Owner | None:
         try:

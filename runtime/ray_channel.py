@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING
 
 from neverforget.actors.messages import AnyReply, Failure, Request, encoder, reply_decoder
-from neverforget.actors.places import HOST, LONGTERM
+from neverforget.actors.places import HOST, LONGTERM, REFLECTOR
 from neverforget.runtime.channel import closed
 from neverforget.runtime.retrying import Retrying
 from neverforget.storage.errors import Unavailable
@@ -40,13 +40,14 @@ class RayChannel:
         self._closed = False
 
     def handle(self, partition: int) -> OwnerHandle:
-        """The actor of an owner; Unavailable for the host and the embedders: these are asked
-        through sockets, and by owners."""
+        """The actor of an owner; Unavailable for the host, the reflector and the embedders: these
+        are asked through sockets, and by owners."""
         if self._closed:
             raise closed()
         found = self._handles.get(partition)
         if found is None:
-            who = "the host" if partition == HOST else f"owner {partition}"
+            named = {HOST: "the host", REFLECTOR: "the reflector"}
+            who = named.get(partition, f"owner {partition}")
             raise Unavailable(f"{who} can be asked on its own node only", outcome="not_applied")
         return found
 

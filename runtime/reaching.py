@@ -30,7 +30,7 @@ Kind = Literal["inline", "attached", "ray"]
 class Wanted:
     """How a store is to be opened; see ``neverforget.open``. ``actors``, ``longterm_actor`` and
     ``hosted``: the owners' names in Ray and the host's settings, as a handle brought them here from
-    another node.
+    another node. ``reflects`` False: inline, nothing is reflected by itself.
     """
 
     host: HostChoice = "auto"
@@ -43,6 +43,7 @@ class Wanted:
     actors: tuple[str, ...] = ()
     longterm_actor: str = ""
     hosted: dict[str, Any] = field(default_factory=dict)
+    reflects: bool = True
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,8 @@ class Reach:
     process that holds the store, None where it cannot be told. ``actors``: the partitions' names in
     Ray and the long-term owner's. ``displaced``: the store's directory was deleted, renamed or
     replaced since. ``lend_embedder``: let the store embed with this object, too; the name of its
-    setting, or InvalidArgument where owners live elsewhere.
+    setting, or InvalidArgument where owners live elsewhere. ``reflects``: the reflector was needed
+    already, where it is an object of this process.
     """
 
     kind: Kind
@@ -64,6 +66,7 @@ class Reach:
     actors: Callable[[], tuple[tuple[str, ...], str]]
     displaced: Callable[[], bool]
     lend_embedder: Callable[[Any], str]
+    reflects: Callable[[], bool] = lambda: False
 
 
 def reach(path: Path, wanted: Wanted) -> Reach:
@@ -120,9 +123,14 @@ def _inline(path: Path, wanted: Wanted) -> Reach:
     from neverforget.runtime.inline_channel import InlineChannel
 
     host = open_inline(
-        path, wanted.asked, create=wanted.create, store_id=wanted.store_id, clock=wanted.clock
+        path,
+        wanted.asked,
+        create=wanted.create,
+        store_id=wanted.store_id,
+        clock=wanted.clock,
+        reflects=wanted.reflects,
     )
-    channel = InlineChannel(host.partitions, host.lock, host.longterm)
+    channel = InlineChannel(host.partitions, host.lock, host.longterm, host.reflection)
 
     def async_channel() -> AsyncChannel:
         from neverforget.runtime.async_inline_channel import AsyncInlineChannel
@@ -140,6 +148,7 @@ def _inline(path: Path, wanted: Wanted) -> Reach:
         lambda: ((), ""),
         host.displaced,
         host.lend_embedder,
+        lambda: host.reflection.runs,
     )
 
 

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
+from neverforget.runtime.reflection_values import ReflectionInfo
 from neverforget.storage.results import Finding as StorageFinding
 
 
@@ -137,7 +138,8 @@ class LongTermInfo(Struct, frozen=True):
 
 class Status(Struct, frozen=True):
     """How a store stands. ``host`` is None when the store runs inline in this process; ``owners``
-    are those of the partitions, ``longterm`` is the owner of the memories.
+    are those of the partitions, ``longterm`` is the owner of the memories, ``reflection`` tells how
+    far it is that memories are made of what was said.
     """
 
     store_id: str
@@ -145,6 +147,7 @@ class Status(Struct, frozen=True):
     host: HostInfo | None
     owners: tuple[OwnerInfo, ...]
     longterm: LongTermInfo
+    reflection: ReflectionInfo
 
     @property
     def sessions(self) -> int:

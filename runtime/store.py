@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from neverforget.runtime import engine, whole_store
+from neverforget.runtime import engine, reflecting, whole_store
 from neverforget.runtime.address import StoreAddress
 from neverforget.runtime.config import Config, Settings
 from neverforget.runtime.forgetting_methods import ForgettingMethods
 from neverforget.runtime.memory_methods import MemoryMethods
-from neverforget.runtime.reaching import HostChoice
+from neverforget.runtime.reaching import HostChoice, Wanted
+from neverforget.runtime.reflection_values import ReflectionReport
 from neverforget.runtime.scope import NamespaceLike, Scope
 from neverforget.runtime.session import Session
 from neverforget.runtime.status_values import Status, VerifyReport
@@ -53,6 +55,18 @@ def open(
     wanted = wanted_of(host, inline, wait, config, overrides)
     scope = Scope().narrowed(namespace, agent=checked_agent(agent))
     held, settings = engine.lease(real_path(path), wanted)
+    return Store(held, scope.configured(settings), settings)
+
+
+def open_quietly(path: Path, *, agent: str | None = None) -> Store:
+    """``open(inline=True)``, for who closes it in a moment: nothing is reflected by itself."""
+    return opened(real_path(path), Wanted(inline=True, reflects=False), agent)
+
+
+def opened(path: Path, wanted: Wanted, agent: str | None = None) -> Store:
+    """A handle on the store at the real ``path``, reached as ``wanted``."""
+    scope = Scope().narrowed((), agent=checked_agent(agent))
+    held, settings = engine.lease(path, wanted)
     return Store(held, scope.configured(settings), settings)
 
 
@@ -118,12 +132,40 @@ class Store(MemoryMethods, WorkingMethods, ForgettingMethods):
         timeout: float | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> Status:
-        """Wait until everything acknowledged so far is durable and every queue is empty.
+        """Wait until everything acknowledged so far is durable, no session is due to be reflected,
+        and every queue is empty.
 
-        timeout: seconds each owner may take, then Unavailable; 0 is to look once. progress: called
-        with (owners done, all).
+        timeout: seconds that reflection, and then each owner, may take, then Unavailable; 0 is to
+        look once. progress: called with (owners done, all).
         """
+        wait = self._due_wait(timeout)
+        while self._run(wait.look()):
+            time.sleep(reflecting.PAUSE_S)
         return self._run(self._settle(timeout, progress))
+
+    def reflect(
+        self,
+        session: Session | None = None,
+        *,
+        again: bool = False,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> ReflectionReport:
+        """Make memories of everything that was said and waits for it, here and now: of one session,
+        or of all that this view sees. By itself it is done every ``reflect_every_turns`` turns.
+
+        Each memory is related to the turns that it was made from: ``provenance``. Failed ranges are
+        tried again. ``again``: also what another extractor, or another version of it, was at
+        before; memories that it made and that are made anew are superseded, not deleted. progress:
+        called with (turns done, all).
+
+        Returns when all of it is stored as durable as by ``remember``; interrupted, it goes on in
+        the background. Raises InvalidArgument (``extractor="none"``), NotFound (a session outside
+        this view), Unavailable (the extractor cannot be made, owners do not answer).
+        """
+        run = self._reflection(session, again, progress)
+        while self._run(run.look()):
+            time.sleep(reflecting.PAUSE_S)
+        return run.report()
 
     def reindex(
         self,

@@ -31,6 +31,7 @@ from neverforget.runtime.memory_arguments import checked_id
 from neverforget.runtime.memory_values import DeletionReport, Memory
 from neverforget.runtime.operation import Context, Operation, SessionPlace
 from neverforget.runtime.reaching import Wanted
+from neverforget.runtime.reflecting import DueWait, Reflection
 from neverforget.runtime.scope import NamespaceLike, Scope, checked_name, checked_text
 from neverforget.runtime.session_core import SessionCore
 from neverforget.runtime.setting_checks import check_seconds_or_zero
@@ -191,15 +192,37 @@ class StoreCore:
         engine = self._engine
         return whole_store.status(
             self._context,
-            engine.store_id,
-            str(engine.path),
-            self._config.embedder_name,
-            engine.reach.kind == "attached",
+            whole_store.Asked(
+                engine.store_id,
+                str(engine.path),
+                self._config.embedder_name,
+                self._config.extractor_name,
+                self._scope.root,
+                engine.reach.kind == "attached",
+                engine.reach.reflects(),
+            ),
         )
 
-    def _settle(self, timeout: float | None, progress: Progress | None) -> Operation[Status]:
+    def _reflection(self, session: object, again: bool, progress: Progress | None) -> Reflection:
+        self._lease.check()
+        namespace, name = self._scope.root, None
+        if session is not None:
+            if not isinstance(session, SessionCore) or session._lease.engine is not self._engine:
+                raise InvalidArgument(
+                    f"session is {session!r}; pass one that this store's session() returned"
+                )
+            namespace, name = self._scope.place(session._place.namespace), session.name
+        if not isinstance(again, bool):
+            raise InvalidArgument(f"again is {again!r}; pass True or False")
+        extractor = self._config.extractor_name
+        return Reflection(self._context, extractor, namespace, name, again, progress)
+
+    def _due_wait(self, timeout: float | None) -> DueWait:
         if timeout is not None:
             check_seconds_or_zero("timeout", timeout)
+        return DueWait(self._context, self._config.extractor_name, timeout)
+
+    def _settle(self, timeout: float | None, progress: Progress | None) -> Operation[Status]:
         yield from whole_store.settle(self._context, timeout, progress)
         return (yield from self._status())
 

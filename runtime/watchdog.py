@@ -74,6 +74,7 @@ class Watchdog:
 
     ``on_lost(why)``: there is nothing left to watch, the host has lost its Ray, or its store
     (``displaced`` says what has become of that directory; None while it is in its place).
+    ``on_due``: an owner has sessions that are to be reflected.
     """
 
     def __init__(
@@ -83,11 +84,13 @@ class Watchdog:
         on_lost: Callable[[str], None],
         options: HealthOptions | None = None,
         displaced: Callable[[], str | None] = lambda: None,
+        on_due: Callable[[], None] = lambda: None,
     ) -> None:
         self.owners = owners
         self._cluster = cluster
         self._on_lost = on_lost
         self._displaced = displaced
+        self._on_due = on_due
         self._options = options or HealthOptions()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -143,6 +146,8 @@ class Watchdog:
             log.log(level, "%s is %s%s", owner.handle.name, welcome.state, why)
         owner.welcome = welcome
         owner.answered_at = time.monotonic()
+        if welcome.due:
+            self._on_due()
 
     def _is_now(self, owner: Owner, process: ProcessId) -> None:
         if owner.process is not None:

@@ -6,7 +6,9 @@ import math
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
+from neverforget.actors.actor_options import REFLECTOR_OWNER
 from neverforget.actors.longterm_messages import (
     ChunkingStatus,
     IndexStatus,
@@ -25,6 +27,7 @@ from neverforget.actors.messages import (
     Verify,
     VerifyReply,
 )
+from neverforget.runtime import reflecting
 from neverforget.runtime.operation import HOST, LONGTERM, Call, Context, Operation
 from neverforget.runtime.status_values import (
     Finding,
@@ -45,27 +48,45 @@ LOOK_S = 5.0  # for an answer that is not to wait for anything
 REINDEX_PAUSE_S = 0.1  # between two looks at how far it is
 
 
-def status(
-    context: Context, store_id: str, path: str, embedder: str, hosted: bool
-) -> Operation[StoreStatus]:
-    """How host and owners stand. ``embedder``: its name."""
+class Asked(NamedTuple):
+    """Whose status is wanted. ``embedder``, ``extractor``: their names. ``root``: of the view.
+    ``reflects``: the reflector runs, where the owners are objects of this process.
+    """
+
+    store_id: str
+    path: str
+    embedder: str
+    extractor: str
+    root: tuple[str, ...]
+    hosted: bool
+    reflects: bool
+
+
+def status(context: Context, asked: Asked) -> Operation[StoreStatus]:
+    """How host and owners stand."""
     host: HostReply | None = None
-    if hosted:
-        host = yield Call(HOST, HostStatus(0))
-    owners = []
+    reflects = asked.reflects
+    if asked.hosted:
+        told: HostReply = yield Call(HOST, HostStatus(0))
+        reflects = any(view.name.endswith(f"-{REFLECTOR_OWNER}") for view in told.owners)
+        host = told
+    owners, lags = [], []
     for partition in range(context.partitions):
         reply: StatusReply = yield Call(partition, Status(0))
         view = None
         if host is not None and partition < len(host.owners):
             view = host.owners[partition]
         owners.append(_owner(partition, reply, view))
-    longterm = yield from _longterm_status(embedder)
+        lags.append(reply.reflection)
+    longterm = yield from _longterm_status(asked.embedder)
+    reflection = yield from reflecting.info(asked.extractor, lags, asked.root, reflects)
     return StoreStatus(
-        store_id,
-        path,
+        asked.store_id,
+        asked.path,
         None if host is None else _host(host),
         tuple(owners),
         longterm,
+        reflection,
     )
 
 

@@ -31,6 +31,11 @@ if TYPE_CHECKING:
         Relation,
         Timeframe,
     )
+    from neverforget.runtime.reflection_values import (
+        FailedRange,
+        ReflectionInfo,
+        ReflectionReport,
+    )
     from neverforget.runtime.session import Session
     from neverforget.runtime.status_values import (
         Finding,
@@ -51,14 +56,6 @@ if TYPE_CHECKING:
         SessionInfo,
         Turn,
         TurnRef,
-    )
-    from neverforget.runtime.working_memory import WorkingMemory
-    from neverforget.runtime.working_values import (
-        Context,
-        ContextItem,
-        LeftOut,
-        WorkingItem,
-        WorkingMember,
     )
     from neverforget.storage.errors import (
         ConfirmationRequired,
@@ -86,19 +83,17 @@ __all__ = [
     "Confirmation",
     "ConfirmationRequired",
     "Conflict",
-    "Context",
-    "ContextItem",
     "Corrupt",
     "DeletionReport",
     "EmbedderMismatch",
     "ErasureReport",
+    "FailedRange",
     "Finding",
     "Hit",
     "Hits",
     "HostInfo",
     "ImportReport",
     "InvalidArgument",
-    "LeftOut",
     "LongTermInfo",
     "Memory",
     "NeverforgetError",
@@ -109,6 +104,8 @@ __all__ = [
     "OwnerInfo",
     "Page",
     "Poisoned",
+    "ReflectionInfo",
+    "ReflectionReport",
     "Relation",
     "Role",
     "Session",
@@ -123,9 +120,6 @@ __all__ = [
     "Unavailable",
     "UnsupportedFormat",
     "VerifyReport",
-    "WorkingItem",
-    "WorkingMember",
-    "WorkingMemory",
     "aio",
     "import_file",
     "integrations",
@@ -136,13 +130,12 @@ __all__ = [
 _RUNTIME = {
     "config": "Config",
     "importers": "ImportReport import_file",
+    "reflection_values": "FailedRange ReflectionInfo ReflectionReport",
     "session": "Session",
     "store": "Store open",
     "memory_values": "Chunk DeletionReport Hit Hits Memory Relation Timeframe",
     "status_values": "Finding HostInfo LongTermInfo OwnerInfo Status VerifyReport",
     "values": "CONFIRMED AuditEntry Confirmation ErasureReport Page Role SessionInfo Turn TurnRef",
-    "working_memory": "WorkingMemory",
-    "working_values": "Context ContextItem LeftOut WorkingItem WorkingMember",
 }
 _HOMES = {
     name: f"neverforget.runtime.{module}"

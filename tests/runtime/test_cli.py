@@ -21,7 +21,7 @@ COMMANDS = (
     "serve", "status", "sessions", "append", "tail", "page", "import", "export", "verify", "backup",
     "config", "demo", "remember", "recall", "get", "memories", "revise", "history", "tag", "relate",
     "forget", "undo-forget", "archive", "unarchive", "purge", "erase", "audit", "deletion-report",
-    "reindex", "chunks", "migrate-chunked",
+    "reindex", "chunks", "migrate-chunked", "reflect",
 )  # fmt: skip
 
 
@@ -354,7 +354,7 @@ def test_a_reader_that_has_seen_enough_ends_the_command_quietly(
 ) -> None:
     """As in `neverforget export … | head -1`: nothing failed, so not with 1, which click and rich
     each make of a broken pipe. 141 is what a shell calls the end by SIGPIPE."""
-    with nf.open(memory, inline=True) as store:
+    with nf.open(memory, inline=True, reflect_every_turns=0) as store:
         chat = store.session("long")
         chat.append_many([{"role": "user", "content": "x" * 1000} for _ in range(2000)])
     line = [sys.executable, "-m", "neverforget", command[0], str(memory), *command[1:]]
