@@ -23,28 +23,35 @@ def words(text: str) -> list[str]:
 
 NAMES = words(
     """
-    CONFIRMED AuditEntry Chunk Config Confirmation ConfirmationRequired Conflict Corrupt
-    DeletionReport EmbedderMismatch ErasureReport FailedRange Finding Hit Hits HostInfo ImportReport
-    InvalidArgument LongTermInfo Memory NeverforgetError NotFound OutOfSpace Overloaded OwnerFenced
-    OwnerInfo Page Poisoned ReflectionInfo ReflectionReport Relation Role Session SessionInfo Status
-    Store StoreClosed StoreLocked
-    Timeframe Turn TurnRef Unavailable UnsupportedFormat VerifyReport
+    CONFIRMED AuditEntry Chunk Config Confirmation ConfirmationRequired Conflict Context
+    ContextItem Corrupt DeletionReport EmbedderMismatch ErasureReport FailedRange Finding Hit Hits
+    HostInfo ImportReport InvalidArgument LeftOut LongTermInfo Memory NeverforgetError NotFound
+    OutOfSpace Overloaded OwnerFenced OwnerInfo Page Poisoned ReflectionInfo ReflectionReport
+    Relation Role Session SessionInfo Status Store StoreClosed StoreLocked Timeframe Turn TurnRef
+    Unavailable UnsupportedFormat VerifyReport WorkingItem WorkingMember WorkingMemory
     aio import_file integrations open testing
 """
 )
 
 STORE = words(
     """
-    address archive archive_where audit backup chunks close config deletion_report erase erase_where
-    forget forget_where get get_many history memories namespaces original provenance purge recall
-    reflect reindex relate relations remember remember_many revert revise scoped session sessions
-    settle status tag unarchive undo_forget unrelate untag verify
+    address archive archive_where audit backup chunks close config deletion_report erase
+    erase_where forget forget_where get get_many history memories namespaces original provenance
+    purge recall reflect reindex relate relations remember remember_many revert revise scoped
+    session sessions settle status tag unarchive undo_forget unrelate untag verify working_memory
 """
 )
 
 SESSION = words(
     """
     agent append append_many erase follow fork get hide info name namespace page tail unhide
+"""
+)
+
+WORKING_MEMORY = words(
+    """
+    add agent context group join leave max_tokens members namespace pin recall remove unpin
+    utilization
 """
 )
 
@@ -65,6 +72,11 @@ FIELDS = {
     nf.DeletionReport: "start stop forgotten restored archived unarchived purged erased turns "
     "refused by entries",
     nf.VerifyReport: "ok findings records bytes",
+    nf.Context: "items turns summary tokens max_tokens left_out timezone",
+    nf.ContextItem: "memory pinned score text tokens provenance",
+    nf.LeftOut: "memories turns",
+    nf.WorkingItem: "memory tokens pinned added_at used_at accesses provenance",
+    nf.WorkingMember: "agent joined_at seen_at active",
     nf.Status: "store_id path host owners longterm reflection",
     nf.ReflectionReport: "sessions turns windows facts failed extractor",
     nf.ReflectionInfo: "extractor turns sessions due oldest_at state running failures failed error "
@@ -114,6 +126,16 @@ SIGNATURES = {
     nf.Store.reindex: "*embedder progress",
     nf.Store.settle: "timeout progress",
     nf.Store.backup: "directory progress",
+    nf.Store.working_memory: "agent *group max_tokens",
+    nf.WorkingMemory.add: "memory *pinned",
+    nf.WorkingMemory.recall: "query **as_recall",
+    nf.WorkingMemory.remove: "id",
+    nf.WorkingMemory.pin: "id",
+    nf.WorkingMemory.unpin: "id",
+    nf.WorkingMemory.context: "strategy *max_tokens conversation",
+    nf.WorkingMemory.join: "",
+    nf.WorkingMemory.leave: "",
+    nf.WorkingMemory.members: "",
     nf.Session.append: "role content *name call_id metadata timestamp token_count key expect_seq "
     "sync",
     nf.Session.append_many: "turns *expect_seq sync",
@@ -165,7 +187,7 @@ def test_the_version_is_the_installed_one() -> None:
 
 
 def test_the_submodules_have_these_names() -> None:
-    assert nf.aio.__all__ == ["AsyncSession", "AsyncStore", "open"]
+    assert nf.aio.__all__ == ["AsyncSession", "AsyncStore", "AsyncWorkingMemory", "open"]
     assert nf.testing.__all__ == ["nf_store", "store"]
     assert nf.testing.nf_store is not None
     assert importlib.import_module("neverforget.integrations") is nf.integrations
@@ -176,12 +198,14 @@ def test_the_submodules_have_these_names() -> None:
 def test_stores_and_sessions_have_these_methods() -> None:
     assert public(nf.Store) == sorted(STORE)
     assert public(nf.Session) == sorted(SESSION)
+    assert public(nf.WorkingMemory) == sorted(WORKING_MEMORY)
 
 
 def test_async_stores_and_sessions_have_the_same_methods_with_the_same_arguments() -> None:
     for plain, twin, more in (
         (nf.Store, nf.aio.AsyncStore, []),
         (nf.Session, nf.aio.AsyncSession, ["count"]),
+        (nf.WorkingMemory, nf.aio.AsyncWorkingMemory, ["count"]),
     ):
         assert public(twin) == sorted([*public(plain), *more])
         for name in public(plain):
@@ -194,7 +218,7 @@ def test_async_stores_and_sessions_have_the_same_methods_with_the_same_arguments
             assert inspect.iscoroutinefunction(other) is (name not in PLAIN), name
 
 
-PLAIN = ("scoped", "session", "follow")
+PLAIN = ("scoped", "session", "follow", "working_memory")
 
 
 def defaults(function: object) -> dict[str, object]:
@@ -227,13 +251,15 @@ def test_everything_public_is_documented() -> None:
             assert name in (errors.__doc__ or "")  # the tree tells whose fault each one is
             continue
         assert thing.__doc__ and len(thing.__doc__) > 20, name
-    for cls in (nf.Store, nf.Session, nf.aio.AsyncStore, nf.aio.AsyncSession):
+    plain = (nf.Store, nf.Session, nf.WorkingMemory)
+    for cls in (*plain, nf.aio.AsyncStore, nf.aio.AsyncSession, nf.aio.AsyncWorkingMemory):
         for name in public(cls):
             assert getattr(cls, name).__doc__, f"{cls.__name__}.{name}"
 
 
 WRITES = {
     nf.Session: words("append append_many hide fork erase"),
+    nf.WorkingMemory: words("add recall remove pin unpin join leave"),
     nf.Store: words(
         """
         remember remember_many revise revert tag untag relate unrelate forget undo_forget archive
@@ -244,7 +270,11 @@ WRITES = {
 
 
 def test_writes_say_what_survives() -> None:
-    for cls, twin in ((nf.Session, nf.aio.AsyncSession), (nf.Store, nf.aio.AsyncStore)):
+    for cls, twin in (
+        (nf.Session, nf.aio.AsyncSession),
+        (nf.Store, nf.aio.AsyncStore),
+        (nf.WorkingMemory, nf.aio.AsyncWorkingMemory),
+    ):
         for write in WRITES[cls]:
             for each in (cls, twin):
                 words = " ".join((getattr(each, write).__doc__ or "").split())

@@ -57,6 +57,14 @@ if TYPE_CHECKING:
         Turn,
         TurnRef,
     )
+    from neverforget.runtime.working_memory import WorkingMemory
+    from neverforget.runtime.working_values import (
+        Context,
+        ContextItem,
+        LeftOut,
+        WorkingItem,
+        WorkingMember,
+    )
     from neverforget.storage.errors import (
         ConfirmationRequired,
         Conflict,
@@ -83,6 +91,8 @@ __all__ = [
     "Confirmation",
     "ConfirmationRequired",
     "Conflict",
+    "Context",
+    "ContextItem",
     "Corrupt",
     "DeletionReport",
     "EmbedderMismatch",
@@ -94,6 +104,7 @@ __all__ = [
     "HostInfo",
     "ImportReport",
     "InvalidArgument",
+    "LeftOut",
     "LongTermInfo",
     "Memory",
     "NeverforgetError",
@@ -120,6 +131,9 @@ __all__ = [
     "Unavailable",
     "UnsupportedFormat",
     "VerifyReport",
+    "WorkingItem",
+    "WorkingMember",
+    "WorkingMemory",
     "aio",
     "import_file",
     "integrations",
@@ -136,6 +150,8 @@ _RUNTIME = {
     "memory_values": "Chunk DeletionReport Hit Hits Memory Relation Timeframe",
     "status_values": "Finding HostInfo LongTermInfo OwnerInfo Status VerifyReport",
     "values": "CONFIRMED AuditEntry Confirmation ErasureReport Page Role SessionInfo Turn TurnRef",
+    "working_memory": "WorkingMemory",
+    "working_values": "Context ContextItem LeftOut WorkingItem WorkingMember",
 }
 _HOMES = {
     name: f"neverforget.runtime.{module}"
