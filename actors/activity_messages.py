@@ -5,7 +5,7 @@ agents' names and bounded; ``more``: ask again after the last one.
 from __future__ import annotations
 
 from neverforget.actors.message_bases import Reply, Request
-from neverforget.storage.activity_results import AgentMemories, AgentTurns
+from neverforget.storage.activity_results import AgentTurns
 
 AGENTS_MAX = 10_000  # of one reply
 
@@ -33,7 +33,9 @@ class ActivityReply(Reply, tag=117):
 
 
 class AgentsReply(Reply, tag=152):
-    agents: list[AgentMemories]
+    """``agents``: packed list[AgentMemories], as nobody has looked at what memories name."""
+
+    agents: bytes
     more: bool
 
 

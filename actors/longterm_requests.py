@@ -331,7 +331,8 @@ def _namespaces(region: LongTermRegion, r: m.MemoryNamespaces) -> AnyReply:
 
 
 def _agents(region: LongTermRegion, r: Agents) -> AnyReply:
-    return AgentsReply(r.id, *region.agents(r.scope, r.after, AGENTS_MAX))
+    found, more = region.agents(r.scope, r.after, AGENTS_MAX)
+    return AgentsReply(r.id, packed(found), more)
 
 
 READ: Mapping[type, Read] = {

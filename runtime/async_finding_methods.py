@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, tzinfo
 from typing import Any, TypeVar, overload
 
-from neverforget.runtime import chunk_reading, recalling
+from neverforget.runtime import agents, chunk_reading, recalling
 from neverforget.runtime import memory_reading as reading
+from neverforget.runtime.agent_values import AgentInfo
 from neverforget.runtime.arguments import RAISE, checked_cursor, checked_limit
 from neverforget.runtime.async_store_running import AsyncStoreRunning
 from neverforget.runtime.memory_arguments import memory_filter
@@ -149,3 +150,7 @@ class AsyncFindingMethods(AsyncStoreRunning):
             wait=wait,
         )
         return await self._run(recalling.recall(self._context, self._scope, asked))
+
+    async def agents(self) -> list[AgentInfo]:
+        """As ``Store.agents``."""
+        return await self._run(agents.agents(self._context, self._scope.root))

@@ -116,6 +116,7 @@ def recall(context: Context, scope: Scope, asked: Question) -> Operation[Hits]:
     complete, pending, reason = True, 0, None
     offset, left = asked.offset, asked.limit
     query, wanted = packed(asked.query), packed(asked.wanted)
+    by = scope.agent or ""
     while left:
         request = Recall(
             0,
@@ -128,7 +129,9 @@ def recall(context: Context, scope: Scope, asked: Question) -> Operation[Hits]:
             asked.explain,
             context.longterm.end,
             int(asked.wait_s * 1000),
+            by,
         )
+        by = ""  # it is one recall, however many requests it takes
         # The owner may use up all of ``wait`` before it begins to search.
         reply: RecallReply = yield Call(LONGTERM, request, scope.deadline_s + asked.wait_s)
         part = unpacked(reply.hits, list[FoundMemory])

@@ -61,9 +61,10 @@ class AgentActivity:
         if self._state.erasures != self._erasures:
             self._begin()
         part = self._next_part()
-        if part is not None:
-            self._take(part)
-            self._upto = part.upto
+        if part is None:
+            return True
+        self._take(part)
+        self._upto = part.upto
         return self._upto >= self._state.log.written
 
     def agents(
@@ -79,6 +80,7 @@ class AgentActivity:
     # ---- the log ---------------------------------------------------------------------------------
 
     def _next_part(self) -> _Part | None:
+        """None: there is none, all that is written is counted."""
         log = self._state.log
         for segment, side in log.segments_with_side_files():
             start = max(self._upto, segment.base + SEGMENT_HEADER_BYTES)

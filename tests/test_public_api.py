@@ -23,7 +23,7 @@ def words(text: str) -> list[str]:
 
 NAMES = words(
     """
-    CONFIRMED AuditEntry Chunk Config Confirmation ConfirmationRequired Conflict Context
+    CONFIRMED AgentInfo AuditEntry Chunk Config Confirmation ConfirmationRequired Conflict Context
     ContextItem Corrupt DeletionReport EmbedderMismatch ErasureReport FailedRange Finding Hit Hits
     HostInfo ImportReport InvalidArgument LeftOut LongTermInfo Memory NeverforgetError NotFound
     OutOfSpace Overloaded OwnerFenced OwnerInfo Page Poisoned ReflectionInfo ReflectionReport
@@ -35,7 +35,7 @@ NAMES = words(
 
 STORE = words(
     """
-    address archive archive_where audit backup chunks close config deletion_report erase
+    address agents archive archive_where audit backup chunks close config deletion_report erase
     erase_where forget forget_where get get_many history memories namespaces original provenance
     purge recall reflect reindex relate relations remember remember_many revert revise scoped
     session sessions settle status tag unarchive undo_forget unrelate untag verify working_memory
@@ -61,6 +61,7 @@ FIELDS = {
     nf.SessionInfo: "namespace session agents turns tokens first_at last_at consolidated_through",
     nf.Page: "items next previous has_more",
     nf.TurnRef: "namespace session first last",
+    nf.AgentInfo: "agent last_active turns sessions memories recalls",
     nf.AuditEntry: "operation target key by at reason details",
     nf.ErasureReport: "turns bytes unreachable at sessions memories flagged revised",
     nf.Memory: "id key text type tags importance confidence source agent speaker namespace "
@@ -122,6 +123,7 @@ SIGNATURES = {
     nf.Store.erase: "id *confirm reason by",
     nf.Store.erase_where: "*namespace dry_run confirm reason by",
     nf.Store.deletion_report: "timeframe",
+    nf.Store.agents: "",
     nf.Store.reflect: "session *again progress",
     nf.Store.reindex: "*embedder progress",
     nf.Store.settle: "timeout progress",

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     __version__: str
     from neverforget import aio, integrations, testing
+    from neverforget.runtime.agent_values import AgentInfo
     from neverforget.runtime.config import Config
     from neverforget.runtime.importers import ImportReport, import_file
     from neverforget.runtime.memory_values import (
@@ -85,6 +86,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CONFIRMED",
+    "AgentInfo",
     "AuditEntry",
     "Chunk",
     "Config",
@@ -142,6 +144,7 @@ __all__ = [
 ]
 
 _RUNTIME = {
+    "agent_values": "AgentInfo",
     "config": "Config",
     "importers": "ImportReport import_file",
     "reflection_values": "FailedRange ReflectionInfo ReflectionReport",

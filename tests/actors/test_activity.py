@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from neverforget.actors.activity_messages import Activity, ActivityReply, Agents, AgentsReply
-from neverforget.actors.longterm_messages import Recall, RecallReply
+from neverforget.actors.longterm_messages import Recall, RecallReply, unpacked
 from neverforget.actors.recall_recording import RECORD_EVERY_S
 from neverforget.storage import agent_activity
+from neverforget.storage.activity_results import AgentMemories
 from neverforget.storage.errors import OutOfSpace
 from neverforget.storage.format import Kind
 from neverforget.storage.log_heads import heads_of
@@ -28,9 +29,13 @@ def recall(owned: OwnedLongTerm, by: str, **how: object) -> Recall:
 
 
 def recalls(owned: OwnedLongTerm, scope: tuple[str, ...] = ()) -> dict[str, int]:
+    return {one.agent: one.recalls for one in agents(owned, scope) if one.recalls}
+
+
+def agents(owned: OwnedLongTerm, scope: tuple[str, ...] = ()) -> list[AgentMemories]:
     reply = owned.ask(Agents(owned.next_id(), scope, None), AgentsReply)
     assert not reply.more
-    return {one.agent: one.recalls for one in reply.agents if one.recalls}
+    return unpacked(reply.agents, list[AgentMemories])
 
 
 def records(owned: OwnedLongTerm) -> int:
@@ -69,8 +74,13 @@ def test_a_recall_counts_for_the_agent_that_asks(longterm: OwnedLongTerm) -> Non
         longterm.ask(recall(longterm, by, namespace=namespace), RecallReply)
     assert recalls(longterm) == {"ann": 2, "bob": 1}
     assert recalls(longterm, ("a",)) == {"ann": 1, "bob": 1}
-    reply = longterm.ask(Agents(longterm.next_id(), ("a",), None), AgentsReply)
-    assert [(one.agent, one.memories) for one in reply.agents] == [("ann", 0), ("bob", 1)]
+    told = [(one.agent, one.memories) for one in agents(longterm, ("a",))]
+    assert told == [("ann", 0), ("bob", 1)]
+
+
+def test_a_name_that_has_no_utf8_form_is_told_like_any_other(longterm: OwnedLongTerm) -> None:
+    longterm.remember("tea", agent="a\ud83d")
+    assert [one.agent for one in agents(longterm)] == ["a\ud83d"]
 
 
 def test_a_recall_that_is_refused_does_not_count(longterm: OwnedLongTerm) -> None:

@@ -47,6 +47,13 @@ def test_turns_count_for_the_agent_that_each_one_names(b: Bench) -> None:
     assert counted(b.reopen(seal=True)) == {"ann": (4, 2), "bob": (2, 1)}
 
 
+def test_a_region_without_any_record_has_nobody(b: Bench) -> None:
+    """Its log ends behind a segment's header, where no record begins: that is no part to count, and
+    who waited for the end of counting waited for ever.
+    """
+    assert counted(b.region) == {} == counted(b.reopen(seal=True))
+
+
 def test_only_what_is_new_is_counted_later(b: Bench) -> None:
     say(b.client, "s", "ann", 3)
     assert counted(b.region) == {"ann": (3, 1)}
