@@ -59,7 +59,7 @@ class Schedule:
         self._away_until = 0.0
         self._windows: dict[int, RunningWindow] = {}
         self._stuck: dict[int, int] = {}
-        self._closed = False
+        self.closed = False
 
     # ---- asked from outside ----------------------------------------------------------------------
 
@@ -71,12 +71,8 @@ class Schedule:
 
     def close(self) -> None:
         with self.changed:
-            self._closed = True
+            self.closed = True
             self.changed.notify_all()
-
-    @property
-    def closed(self) -> bool:
-        return self._closed
 
     def stop(self, why: str) -> None:
         """Begin nothing more; runs that are under way fail."""
@@ -124,7 +120,7 @@ class Schedule:
         ``searched`` or given back.
         """
         with self.changed:
-            while not self._closed and self.stopped is None:
+            while not self.closed and self.stopped is None:
                 now = self._clock.monotonic()
                 found = self._to_do(now)
                 if found is not None:
@@ -277,24 +273,24 @@ class Schedule:
                 part.floor = planned.last + 1
                 run = self.runs.get(name)
                 if run is not None:
-                    run.fails(self._failed(entry.place, planned, tries, message))
+                    self._fails(run, entry.place, planned.first, planned.last, tries, message)
                     run.turns_done, part.done = run.turns_done + turns, part.done + turns
 
-    def extractor_away(
-        self, entry: Entry | None, planned: PlannedRange | None, message: str
-    ) -> None:
-        """What it asks cannot be reached. Nothing is given up for that, but runs, for which
-        somebody waits.
+    def extractor_away(self, entry: Entry | None, message: str) -> None:
+        """What it asks cannot be reached; ``entry`` None: there is no extractor. Nothing is given
+        up for that, but runs, for which somebody waits.
         """
         with self.changed:
             self._noted(message)
             self._away += 1
             self._away_until = self._clock.monotonic() + pause_after(self._away, AWAY_S_MAX)
-            if self._away < self._spec.tries:
-                return
-            for run in self.runs.active():
-                if entry is not None and planned is not None and run.name in entry.runs:
-                    run.fails(self._failed(entry.place, planned, self._away, message))
+            if entry is None:
+                over = self.runs.active() if self._away >= self._spec.tries else []
+            else:
+                entry.away += 1
+                asked = entry.runs if entry.away >= self._spec.tries else ()
+                over = [run for name in asked if (run := self.runs.get(name)) is not None]
+            for run in over:
                 self._end_run(run, message)
 
     def went_wrong(self, entry: Entry, message: str, *, whose_fault: str) -> None:
@@ -331,18 +327,23 @@ class Schedule:
             run.turns_all += part.done - part.counted
 
     def _end_run(self, run: Run, why: str) -> None:
+        """All that it has not done has failed."""
         for entry in self.queue.entries():
-            if run.name in entry.runs:
+            part = entry.runs.get(run.name)
+            if part is not None:
+                last = max(part.floor, part.until - 1)
+                self._fails(run, entry.place, part.floor, last, self._away, why)
                 self._end_part(entry, run.name)
         self.queue.leave_out()
         run.partitions, run.error = [], why
         run.failures = max(1, run.failures)
 
-    def _failed(self, place: Place, planned: PlannedRange, tries: int, message: str) -> FailedRange:
-        return FailedRange(
-            place.namespace, place.session, planned.first, planned.last, planned.extractor, tries,
-            message[:ERROR_CHARACTERS_MAX], self._clock.now_us(),
-        )  # fmt: skip
+    def _fails(self, run: Run, place: Place, first: int, last: int, tries: int, why: str) -> None:
+        why = why[:ERROR_CHARACTERS_MAX]
+        at = self._clock.now_us()
+        run.fails(
+            FailedRange(place.namespace, place.session, first, last, self.extractor, tries, why, at)
+        )
 
     def _noted(self, message: str) -> None:
         self.error = message[:ERROR_CHARACTERS_MAX]

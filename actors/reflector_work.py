@@ -136,7 +136,7 @@ class Worker:
         try:
             extractor = self._extracting.extractor_id()
         except Unavailable as error:
-            self._schedule.extractor_away(None, None, error.message)
+            self._schedule.extractor_away(None, error.message)
             raise
         if extractor is not None:
             self._schedule.extractor = extractor
@@ -168,7 +168,7 @@ class Worker:
     def _refused(self, entry: Entry, refused: Refused) -> None:
         schedule, planned = self._schedule, refused.planned
         if refused.away:
-            schedule.extractor_away(entry, planned, refused.message)
+            schedule.extractor_away(entry, refused.message)
             return
         tries = schedule.failed_once(entry, planned, refused.message)
         is_full = schedule.count_stuck(self._number, self.stuck) >= STUCK_MAX

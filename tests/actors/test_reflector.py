@@ -1,0 +1,434 @@
+"""The reflector with its threads: whose turn it is, runs, extractors that fail, owners that go."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from neverforget.actors import reflector_pauses
+from neverforget.actors.extractor_contract import Fact, NotExtracted, Window
+from neverforget.actors.messages import DoneReply, Failure, Get, Settle, Status, Tail
+from neverforget.actors.reflector import Reflector
+from neverforget.actors.reflector_messages import (
+    Reflect,
+    ReflectorStatusReply,
+    ReflectReply,
+    WakeReflector,
+)
+from neverforget.storage.errors import Unavailable
+from tests.actors.reflecting import Dying, Stage, Told, ask, run_through, until
+from tests.actors.regions import NAMESPACE
+
+
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reflector_pauses, "PAUSE_S_MIN", 0.001)
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    found = Stage(tmp_path, partitions=2)
+    yield found
+    found.close()
+
+
+def settle(reflector: Reflector) -> None:
+    assert isinstance(ask(reflector, Settle(0)), DoneReply)
+
+
+def status(reflector: Reflector) -> ReflectorStatusReply:
+    reply = ask(reflector, Status(0))
+    assert isinstance(reply, ReflectorStatusReply)
+    return reply
+
+
+# ---- what is due ---------------------------------------------------------------------------------
+
+
+def test_what_becomes_due_is_reflected_by_itself(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, partitions=2, reflect_every=3)
+    try:
+        reflector = stage.reflector(Told)
+        stage.append("a", "remember one", "remember two")
+        settle(reflector)
+        assert stage.texts() == []
+        stage.append("a", "remember three")
+        stage.append("b", *(f"remember {n}" for n in range(7)))
+        until(lambda: len(stage.memories()) == 10)
+        settle(reflector)
+        found = status(reflector)
+        assert (found.turns, found.facts, found.queue, found.error) == (10, 10, 0, None)
+        assert found.extractor == "told-1"
+        reply = ask(reflector, Settle(0, at_once=True))
+        assert isinstance(reply, DoneReply)
+    finally:
+        stage.close()
+
+
+def test_what_was_due_is_found_after_a_death(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, reflect_every=3)
+    try:
+        stage.append("a", *(f"remember {n}" for n in range(5)))
+        stage.reopen()
+        settle(stage.reflector(Told))
+        assert len(stage.memories()) == 5
+    finally:
+        stage.close()
+
+
+def test_one_that_is_not_automatic_does_what_it_is_asked_for(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, reflect_every=2)
+    try:
+        stage.append("a", "remember one", "remember two")
+        stage.append("b", "remember three", "remember four")
+        reflector = stage.reflector(Told, automatic=False)
+        ask(reflector, WakeReflector(0))
+        assert run_through(reflector, "b").turns_done == 2
+        assert stage.texts() == ["four", "three"]
+    finally:
+        stage.close()
+
+
+# ---- runs ----------------------------------------------------------------------------------------
+
+
+def test_a_run_does_all_that_waits_and_says_how_far_it_is(stage: Stage) -> None:
+    for number in range(5):
+        stage.append(f"s{number}", *(f"remember {number}-{n}" for n in range(10)))
+    reflector = stage.reflector(Told, window_turns=4)
+    reply = run_through(reflector)
+    assert (reply.sessions, reply.turns_done, reply.turns_all) == (5, 50, 50)
+    assert (reply.windows, reply.facts, reply.failures) == (15, 50, 0)
+    assert reply.extractor == "told-1" and len(stage.memories()) == 50
+    again = run_through(reflector)
+    assert (again.state, again.sessions, again.turns_all, again.facts) == ("done", 0, 0, 0)
+
+
+def test_a_run_is_begun_once_and_unknown_to_another_reflector(stage: Stage) -> None:
+    stage.append("s", "remember one")
+    reflector = stage.reflector(Told)
+    request = Reflect(0, "run", True, NAMESPACE, "s", False)
+    for _ in range(3):
+        ask(reflector, request)
+    until(lambda: ask(reflector, request).state == "done")  # type: ignore[union-attr]
+    reply = ask(reflector, request)
+    assert isinstance(reply, ReflectReply) and reply.turns_done == 1
+    other = ask(stage.reflector(Told), Reflect(0, "run", False, NAMESPACE, "s", False))
+    assert isinstance(other, ReflectReply) and other.state == "unknown"
+
+
+def test_a_run_keeps_within_its_namespace_and_its_session(stage: Stage) -> None:
+    for session in "abc":
+        stage.append(session, f"remember {session}")
+    stage.append("a", "remember elsewhere", namespace=("other",))
+    reflector = stage.reflector(Told)
+    assert run_through(reflector, "b").facts == 1 and stage.texts() == ["b"]
+    assert run_through(reflector, "nobody").sessions == 0
+    assert run_through(reflector, namespace=("other",)).facts == 1
+    assert run_through(reflector, namespace=()).facts == 2
+    assert stage.texts() == ["a", "b", "c", "elsewhere"]
+
+
+def test_runs_at_the_same_time_share_the_work(stage: Stage) -> None:
+    stage.append("s", *(f"remember {n}" for n in range(40)))
+    reflector = stage.reflector(Told, threads=2, window_turns=3)
+    replies: list[ReflectReply] = []
+    threads = [
+        threading.Thread(target=lambda: replies.append(run_through(reflector, "s")))
+        for _ in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [reply.turns_done - reply.turns_all for reply in replies] == [0, 0, 0]
+    assert len(stage.memories()) == 40 and stage.consolidated("s") == (40, 40)
+
+
+def test_the_same_range_ten_times(stage: Stage) -> None:
+    """Scenario 33, by runs: what is done is done."""
+    stage.append("s", "remember one", "home = Oslo")
+    found = None
+    for _ in range(10):
+        run_through(stage.reflector(Told))
+        found = found or stage.memories()
+        assert stage.memories() == found
+    assert len(stage.memories()) == 2
+
+
+# ---- extractors that fail ------------------------------------------------------------------------
+
+
+class Raising(Told):
+    def extract(self, window: Window, /) -> list[Fact]:
+        if any("bad" in turn.text for turn in window.turns if turn.fresh):
+            raise NotExtracted("no facts today")
+        return super().extract(window)
+
+
+def test_an_extractor_that_always_raises_loses_nothing(stage: Stage) -> None:
+    """Scenario 34: nothing is lost, and the range is reported as failed, not as done."""
+    stage.append("s", *(f"bad {n}" for n in range(10)))
+    reflector = stage.reflector(Raising)
+    reply = run_through(reflector)
+    assert (reply.failures, reply.turns_done, reply.turns_all) == (1, 10, 10)
+    (failed,) = reply.failed
+    assert (failed.session, failed.first, failed.last, failed.tries) == ("s", 0, 9, 3)
+    assert failed.error == "no facts today" == reply.error
+    assert stage.consolidated("s") == (0, 10) and stage.memories() == []
+    tail = stage.call(stage.partition_of("s"), Tail(0, NAMESPACE, "s", None, 10, 5, None, False))
+    assert tail.window.tokens == 10 and tail.window.end - tail.window.first_seq <= 5
+    whole = stage.call(stage.partition_of("s"), Get(0, NAMESPACE, "s", 0, 10)).window
+    assert not whole.flags and whole.stop_seq == 10
+    left = stage.left("s")
+    assert left is not None and left.turns == 10
+    reply = run_through(stage.reflector(Told))  # it can be run again
+    assert reply.failures == 0 and stage.consolidated("s") == (10, 10)
+
+
+def test_a_bad_range_does_not_keep_the_others(stage: Stage) -> None:
+    stage.append("s", "remember one", "bad", "remember two", "remember three")
+    stage.append("t", "remember four")
+    reply = run_through(stage.reflector(Raising, window_turns=1))
+    assert stage.texts() == ["four", "one", "three", "two"]
+    assert [(f.session, f.first, f.last) for f in reply.failed] == [("s", 1, 1)]
+    assert (reply.turns_done, reply.turns_all, reply.windows) == (5, 5, 4)
+    left = stage.left("s")
+    assert left is not None and (left.first, left.turns) == (1, 1)
+
+
+def test_what_fails_by_itself_is_tried_and_set_aside(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, reflect_every=2)
+    try:
+        stage.append("s", "bad", "bad too")
+        reflector = stage.reflector(Raising)
+        settle(reflector)
+        found = status(reflector)
+        assert found.error == "no facts today" and found.error_at is not None and found.turns == 0
+        stage.append("s", "remember one", "remember two")
+        until(lambda: stage.texts() == ["one", "two"])
+        settle(reflector)
+        assert stage.consolidated("s") == (0, 4)
+    finally:
+        stage.close()
+
+
+def test_it_fails_for_a_while(stage: Stage) -> None:
+    class Moody(Told):
+        def extract(self, window: Window, /) -> list[Fact]:
+            super().extract(window)
+            if len(self.seen) < 3:
+                raise ValueError
+            return super().extract(window)
+
+    stage.append("s", "remember one")
+    moody = Moody()
+    reply = run_through(stage.reflector(lambda: moody))
+    assert reply.failures == 0 and stage.texts() == ["one"]
+
+
+class Away(Told):
+    here = False
+
+    def extract(self, window: Window, /) -> list[Fact]:
+        if not self.here:
+            raise Unavailable("the endpoint is down", outcome="not_applied")
+        return super().extract(window)
+
+
+def test_an_endpoint_that_is_down_makes_no_dead_letters(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, reflect_every=2)
+    try:
+        away = Away()
+        stage.append("s", "remember one", "remember two")
+        reflector = stage.reflector(lambda: away)
+        until(lambda: status(reflector).error == "the endpoint is down")
+        assert isinstance(ask(reflector, Settle(0, at_once=True)), Failure)
+        stage.append("t", "remember three")
+        reply = run_through(reflector, "t")  # somebody waits for it: it is told
+        assert (reply.failures, reply.failed[0].session) == (1, "t")
+        assert reply.error == "the endpoint is down" and reply.failed[0].tries >= 3
+        away.here = True
+        settle(reflector)  # what was planned for the run is finished, too
+        assert stage.texts() == ["one", "three", "two"]
+        assert run_through(reflector, "t").sessions == 0
+    finally:
+        stage.close()
+
+
+MADE_NOT = "the extractor cannot be made (ImportError); look at its settings"
+
+
+def test_an_extractor_that_cannot_be_made(stage: Stage) -> None:
+    def make() -> Told:
+        if not there:
+            raise ImportError("no such module: secret")
+        return Told()
+
+    there: list[int] = []
+    stage.append("s", "remember one")
+    reflector = stage.reflector(make)
+    reply = run_through(reflector)
+    assert reply.failures == 1 and reply.error == MADE_NOT
+    there.append(1)
+    assert run_through(reflector).facts == 1
+
+
+def test_no_extractor_does_nothing(stage: Stage) -> None:
+    stage.append("s", "remember one")
+    reply = run_through(stage.reflector(lambda: None))
+    assert (reply.state, reply.turns_done) == ("done", 0) and stage.consolidated("s") == (0, 1)
+
+
+class Hanging(Told):
+    """Hangs wherever it is told to, until the test is over."""
+
+    let_go: threading.Event
+
+    def extract(self, window: Window, /) -> list[Fact]:
+        if any("hang" in turn.text for turn in window.turns if turn.fresh):
+            self.let_go.wait(60)
+        return super().extract(window)
+
+
+@pytest.fixture
+def hanging() -> Iterator[type[Hanging]]:
+    class OfThisTest(Hanging):
+        let_go = threading.Event()
+
+    yield OfThisTest
+    OfThisTest.let_go.set()
+
+
+def test_an_extractor_that_hangs_is_left_behind(stage: Stage, hanging: type[Hanging]) -> None:
+    stage.append("s", "hang", "remember one")
+    stage.append("t", "remember two")
+    reflector = stage.reflector(hanging, window_turns=1, deadline_s=0.05)
+    reply = run_through(reflector)
+    assert stage.texts() == ["one", "two"] and reply.failed[0].error == "no answer within 0.05 s"
+    assert status(reflector).stuck == 3 and reflector.state == "serving"
+    hanging.let_go.set()
+    until(lambda: status(reflector).stuck == 0)
+
+
+def test_too_many_that_hang_end_it(stage: Stage, hanging: type[Hanging]) -> None:
+    """Inline it begins nothing more and says why; a process of its own is ended."""
+    for session in "stu":
+        stage.append(session, "hang")
+    ended = threading.Event()
+    reflector = stage.reflector(hanging, deadline_s=0.02, end=ended.set)
+    reply = run_through(reflector)
+    assert ended.wait(20)
+    assert reflector.state == "quarantined" and "extractions hang" in (reflector.reason or "")
+    assert reply.failures and "extractions hang" in (reply.error or "")
+    again = run_through(reflector)
+    assert again.failures == 1 and "extractions hang" in (again.error or "")
+    hanging.let_go.set()
+    assert run_through(stage.reflector(Told)).failures == 0  # what it gave up can be run again
+    assert all(stage.left(session) is None for session in "stu")
+
+
+def test_closing_does_not_wait_for_one_that_hangs(stage: Stage, hanging: type[Hanging]) -> None:
+    stage.append("s", "hang")
+    reflector = stage.reflector(hanging)
+    ask(reflector, Reflect(0, "run", True, NAMESPACE, None, False))
+    until(lambda: bool(status(reflector).running))
+    (window,) = status(reflector).running
+    assert (window.session, window.first, window.last) == ("s", 0, 0)
+    started = time.monotonic()
+    reflector.close()
+    assert time.monotonic() - started < 20
+    hanging.let_go.set()
+
+
+# ---- owners that go ------------------------------------------------------------------------------
+
+
+class Flaky:
+    """Some calls to an owner find nobody, and of some the answer is lost."""
+
+    def __init__(self, owners: Any, rng: random.Random) -> None:
+        self._owners, self._rng = owners, rng
+
+    def call(self, partition: int, request: Any, deadline: float) -> Any:
+        chance = self._rng.random()
+        if chance < 0.1:
+            raise Unavailable("nobody there", outcome="not_applied")
+        reply = self._owners.call(partition, request, deadline)
+        if chance < 0.2:
+            raise Unavailable("the answer is lost", outcome="unknown")
+        return reply
+
+
+def test_owners_that_go_and_come_cost_nothing(stage: Stage, rng: random.Random) -> None:
+    for number in range(4):
+        stage.append(f"s{number}", *(f"remember {number}-{n}" for n in range(6)))
+    reflector = stage.reflector(Told, owners=Flaky(stage.channel, rng), threads=2, window_turns=2)
+    reply = run_through(reflector)
+    assert reply.failures == 0 and len(stage.memories()) == 24
+    assert all(stage.consolidated(f"s{n}") == (6, 6) for n in range(4))
+
+
+def is_over(reflector: Reflector) -> bool:
+    reply = ask(reflector, Settle(0, at_once=True))
+    return reflector.state == "quarantined" or isinstance(reply, DoneReply)
+
+
+def test_a_reflector_that_dies_is_followed_by_another(tmp_path: Path) -> None:
+    """Threads and all, at any number of calls."""
+    stage = Stage(tmp_path, reflect_every=4)
+    try:
+        for number in range(6):
+            stage.append(f"s{number}", *(f"remember {number}-{n}" for n in range(4)))
+        for alive in range(2, 40, 3):
+            owners = Dying(stage.channel, alive, after=bool(alive % 2))
+            dying = stage.reflector(Told, owners=owners, window_turns=2, end=lambda: None)
+            until(partial(is_over, dying))
+            dying.close()
+        settle(stage.reflector(Told))
+        assert len(stage.memories()) == 24 == len(stage.texts())
+        assert all(stage.consolidated(f"s{n}") == (4, 4) for n in range(6))
+    finally:
+        stage.close()
+
+
+# ---- fairness ------------------------------------------------------------------------------------
+
+
+def test_a_giant_session_does_not_keep_the_small_ones_waiting(stage: Stage) -> None:
+    """100,000 turns beside 50 small sessions: each of those is done after a few windows of it."""
+    for start in range(0, 100_000, 10_000):
+        stage.append("giant", *(f"turn {n}" for n in range(start, start + 10_000)))
+    for number in range(50):
+        stage.append(f"s{number}", "remember this", f"remember {number}")
+    done: list[str] = []
+
+    class Noting(Told):
+        def extract(self, window: Window, /) -> list[Fact]:
+            done.append(window.session)
+            return super().extract(window)
+
+    reflector = stage.reflector(Noting, window_turns=500, window_tokens=100_000)
+    reply = run_through(reflector)
+    assert reply.turns_done == reply.turns_all == 100_100 and len(stage.memories()) == 100
+    last_small = max(place for place, session in enumerate(done) if session != "giant")
+    assert len(done) == 250 and done[: last_small + 1].count("giant") <= 3
+    assert stage.consolidated("giant") == (100_000, 100_000)
+
+
+def test_evidence_is_the_same_before_and_after(stage: Stage) -> None:
+    """Scenario 35: every turn that a fact came from is still there, word for word."""
+    stage.append("s", *(f"remember {n}" for n in range(30)))
+    before = stage.call(stage.partition_of("s"), Get(0, NAMESPACE, "s", 0, 30)).window.records
+    run_through(stage.reflector(Told, window_turns=7))
+    after = stage.call(stage.partition_of("s"), Get(0, NAMESPACE, "s", 0, 30)).window.records
+    assert before == after
+    evidence = {seq for one in stage.memories() for seq, _ in stage.provenance(one)}
+    assert evidence == set(range(30))
