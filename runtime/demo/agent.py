@@ -1,6 +1,6 @@
 """One agent of the demo: a plain class that runs as a Ray actor, with a store that it was given.
 
-It says its conversations line by line, over and over under new names until its time is up; in
+It says its conversations line by line, over and over under new names until it is told enough; in
 between it reads what others say, and writes into one session that all agents share. It notes what
 was acknowledged, and nothing else: the notes are what the store is checked against.
 """
@@ -17,7 +17,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from neverforget.runtime.demo.conversations import Conversation
+from neverforget.runtime.routing import partition_of
 from neverforget.runtime.turn_json import json_value
+from neverforget.storage.digests import session_scope
 from neverforget.storage.errors import NeverforgetError
 
 if TYPE_CHECKING:
@@ -68,7 +70,7 @@ class DemoAgent:
         self._part = part
         self._random = random.Random(seed)
         self._notes = Notes(name)
-        self._stop = threading.Event()
+        self._enough, self._stop = threading.Event(), threading.Event()
         self._said = 0
 
     def ready(self) -> str:
@@ -79,6 +81,19 @@ class DemoAgent:
     def acknowledged(self) -> int:
         """How many turns so far; asked while ``talk`` runs."""
         return len(self._notes.acknowledged)
+
+    def heard_from(self, partition: int, partitions: int, since: float) -> bool:
+        """Whether a turn was acknowledged there that was said after ``since``; while ``talk``
+        runs."""
+        return any(
+            told.at - told.took > since
+            and partition_of(session_scope(*told.place), partitions) == partition
+            for told in reversed(self._notes.acknowledged)
+        )
+
+    def enough(self) -> None:
+        """Say nothing again."""
+        self._enough.set()
 
     def stop(self) -> None:
         self._stop.set()
@@ -96,25 +111,22 @@ class DemoAgent:
             self._notes.remembered.append((memory.id, memory.text, took))
         return self._notes
 
-    def talk(self, seconds: float) -> Notes:
-        """Say everything at least once; then again until ``seconds`` have passed or ``stop`` is
-        called."""
-        ends = time.monotonic() + seconds
+    def talk(self) -> Notes:
+        """Say everything at least once, unless ``stop`` is called; then again until somebody calls
+        ``enough``."""
         turn_of = 0
-        while not self._stop.is_set():
+        while not (self._stop.is_set() or (turn_of and self._enough.is_set())):
             for conversation in self._part:
-                if not self._say(conversation, turn_of, ends):
+                if not self._say(conversation, turn_of):
                     return self._notes
             turn_of += 1
-            if time.monotonic() >= ends:
-                break
         return self._notes
 
-    def _say(self, conversation: Conversation, turn_of: int, ends: float) -> bool:
+    def _say(self, conversation: Conversation, turn_of: int) -> bool:
         namespace = conversation.namespace + ((f"again {turn_of}",) if turn_of else ())
         chat = self._store.session(conversation.name, namespace=namespace)
         for number, line in enumerate(conversation.lines):
-            if self._stop.is_set() or (turn_of and time.monotonic() >= ends):
+            if self._stop.is_set() or (turn_of and self._enough.is_set()):
                 return False
             self._append(chat, line.fields, f"{self._keys}-{turn_of}-{number}")
             self._said += 1

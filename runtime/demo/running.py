@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 NAMES = ("ada", "bruno", "chioma", "dai", "elif", "farid", "greta", "hoku")
 POLL_S = 0.2
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 UNDER_WAY_S = 0.05
 TAIL_TURNS = 12
 
@@ -150,7 +150,7 @@ def _with_a_fleet(
         cluster = Cluster.start(run, outcome.agents + 2)
     try:
         with audience.step("opening the store", f"store {place}"):
-            store = nf.open(place)
+            store = nf.open(place, deadline_s=PATIENCE_S)
         with store:
             with audience.step("starting the agents", f"{outcome.agents} agents are up"):
                 group = cluster.actors(
@@ -175,7 +175,7 @@ def _talk(
     group: ActorGroup, store: Store, audience: Audience, outcome: Outcome, seconds: float
 ) -> None:
     began = time.monotonic()
-    group.begin("talk", seconds)
+    group.begin("talk")
     while not group.finished(timeout_s=POLL_S):
         elapsed = time.monotonic() - began
         turns = sum(group.call("acknowledged", timeout_s=PATIENCE_S))
@@ -185,6 +185,8 @@ def _talk(
             audience.killed(outcome.kill)
         if elapsed > seconds + PATIENCE_S:
             group.call("stop", timeout_s=PATIENCE_S)
+        elif elapsed >= seconds and outcome.kill and _is_back(group, store, outcome.kill):
+            group.call("enough", timeout_s=PATIENCE_S)
     outcome.talked_s = time.monotonic() - began
     outcome.notes = group.results(timeout_s=PATIENCE_S)
     if outcome.kill is not None:
@@ -206,6 +208,12 @@ def _kill_an_owner(store: Store, elapsed: float) -> Kill:
         if process >= 0:
             os.close(process)
     return Kill(owner.partition, owner.pid, owner.turns, at, time.monotonic(), elapsed)
+
+
+def _is_back(group: ActorGroup, store: Store, kill: Kill) -> bool:
+    """Whether an agent has heard from the partition again."""
+    asked = (kill.partition, len(store.status().owners), kill.gone_at)
+    return any(group.call("heard_from", *asked, timeout_s=PATIENCE_S))
 
 
 def _say_when_it_came_back(kill: Kill, notes: Iterable[Notes], store: Store) -> None:

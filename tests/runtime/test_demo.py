@@ -44,7 +44,9 @@ def talked(store: nf.Store) -> list[Notes]:
     agents = [
         DemoAgent(store, name, part, "r", n) for n, (name, part) in enumerate(zip("ab", parts))
     ]
-    return [agent.talk(0.0) for agent in agents]
+    for agent in agents:
+        agent.enough()
+    return [agent.talk() for agent in agents]
 
 
 def checked(store: nf.Store, notes: list[Notes]) -> Verdict:
