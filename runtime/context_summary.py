@@ -13,7 +13,8 @@ from datetime import timedelta
 from typing import Any
 
 from neverforget.actors.extractor_contract import Window, WindowTurn
-from neverforget.runtime.context_text import OPEN, plain
+from neverforget.actors.reflector_turns import RECALLED, without_recalled
+from neverforget.runtime.context_text import plain
 from neverforget.runtime.extractor_rules import RulesExtractor
 from neverforget.runtime.summarizer_extractive import ExtractiveSummarizer
 from neverforget.runtime.turn_text import (
@@ -21,7 +22,6 @@ from neverforget.runtime.turn_text import (
     CALL,
     RESULTS,
     THOUGHT,
-    said_by,
     speaker_of,
     text_of,
 )
@@ -46,7 +46,7 @@ def summarized(
     head = how_many(number)
     if not number or count(head) > room:
         return None
-    told = [turn for turn in turns if not _is_recalled(turn)]
+    told = [turn for turn in turns if turn.metadata.get(RECALLED) is not True]
     return _facts(told, head, room, count, timezone) or _sentences(told, head, room, count) or head
 
 
@@ -73,14 +73,19 @@ def _facts(turns: Sequence[Turn], head: str, room: int, count: Count, timezone: 
 
 def _window_turn(turn: Turn) -> WindowTurn:
     speaker = turn.name or (turn.agent if turn.role == ASSISTANT else None)
-    text = text_of(turn.content)[:TURN_CHARACTERS_MAX]
-    return WindowTurn(turn.seq, turn.role, speaker, text, (turn.timestamp - EPOCH) // _MICROSECOND)
+    at = (turn.timestamp - EPOCH) // _MICROSECOND
+    return WindowTurn(turn.seq, turn.role, speaker, _said(turn), at)
+
+
+def _said(turn: Turn) -> str:
+    """What came from memory is in the context already, where it matters."""
+    return without_recalled(text_of(turn.content))[:TURN_CHARACTERS_MAX]
 
 
 def _sentences(turns: Sequence[Turn], head: str, room: int, count: Count) -> str | None:
     silent = RESULTS | {CALL, THOUGHT}
     told = [turn for turn in turns if turn.role not in silent]
-    text = "\n".join(f"{speaker_of(turn)}: {said_by(turn)[:TURN_CHARACTERS_MAX]}" for turn in told)
+    text = "\n".join(f"{speaker_of(turn)}: {_said(turn)}" for turn in told)
     characters = CHARACTERS_PER_TOKEN * room
     for _ in range(GUESSES_MAX):
         if not text or characters < CHARACTERS_MIN:
@@ -91,8 +96,3 @@ def _sentences(turns: Sequence[Turn], head: str, room: int, count: Count) -> str
             return summary
         characters = characters * room // tokens - CHARACTERS_MIN // 2
     return None
-
-
-def _is_recalled(turn: Turn) -> bool:
-    """What came from memory is in the context already, where it matters."""
-    return turn.metadata.get("recalled") is True or OPEN in text_of(turn.content)

@@ -12,15 +12,16 @@ import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, tzinfo
 
+from neverforget.actors.reflector_turns import RECALLED_BEGIN, RECALLED_END
 from neverforget.runtime.memory_values import Memory
 from neverforget.runtime.timeframe.resolving import zone_of
 from neverforget.runtime.turn_text import THOUGHT, said_by, speaker_of
 from neverforget.runtime.values import Turn, TurnRef
 from neverforget.runtime.working_values import Context
 
-OPEN, CLOSE = "<recalled-memories>", "</recalled-memories>"
+OPEN, CLOSE = RECALLED_BEGIN, RECALLED_END
 ABOUT = "Remembered from earlier:"
-EARLIER = "Earlier in this conversation:"
+EARLIER = "In this conversation:"
 REFS_SHOWN_MAX = 3
 
 _FENCE = re.compile(r"<(\s*/?\s*recalled-memories\s*)>", re.IGNORECASE)

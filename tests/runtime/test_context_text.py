@@ -64,7 +64,7 @@ def test_nothing_recalled_is_nothing_said() -> None:
     assert recalled_text([], None) == ""
     assert recalled_text([], "3 earlier turns.").splitlines() == [
         "<recalled-memories>",
-        "Earlier in this conversation: 3 earlier turns.",
+        "In this conversation: 3 earlier turns.",
         "</recalled-memories>",
     ]
 

@@ -171,6 +171,16 @@ def test_the_summary_is_in_the_words_of_what_was_said(store: nf.Store, chat: nf.
     assert lines[2].startswith("  Mara, ") and lines.index("</recalled-memories>") == 4
 
 
+def test_what_was_recalled_is_in_no_summary(store: nf.Store, chat: nf.Session) -> None:
+    """An agent may append the prompt that it was given."""
+    recalled = "<recalled-memories>\n- Mara moved to Rome in 1990.\n</recalled-memories>"
+    chat.append("user", f"{recalled}\nI moved to Bergen in 1991.", timestamp=NOW)
+    chat.append("user", "I moved to Paris in 1992.", metadata={"recalled": True}, timestamp=NOW)
+    made = assembled(store, [], 700, told(chat, 60))
+    assert made.summary is not None and "Bergen" in made.summary
+    assert "Rome" not in made.summary and "Paris" not in made.summary
+
+
 def test_where_nothing_is_a_fact_sentences_are_quoted(store: nf.Store, chat: nf.Session) -> None:
     chat.append_many(
         {"role": "assistant", "content": f"It is the {WORDS[n % 12]} that counts here, is it not?"}
