@@ -156,6 +156,8 @@ class LongTermAuditor:
             return None
         if not _between(header, start, stop):
             return None
+        if header.kind == Kind.WORKED and self._state.is_erased_at(position):
+            return None  # its working memory was erased, which is on record
         entry = self._read(position, header)
         if by is not None and entry.body.get(F[ControlField.BY]) != by:
             return None

@@ -192,6 +192,7 @@ def test_working_memories_end_with_their_namespace(b: LongTermBench, opening: Op
         work(b, "join", place=place, agent="canary-member" if place is not MINE else "ann")
     work(b, "recall", elsewhere, inside, place=SECRET, max_tokens=10)
     assert b"canary" in b.every_byte()
+    assert len(b.audit(operation="evict")) == 1
     b.region.erase_where(("canary-place",), **b.asked())
     for _ in range(2):
         for place in (SECRET, SECRET_TEAM):
@@ -200,6 +201,7 @@ def test_working_memories_end_with_their_namespace(b: LongTermBench, opening: Op
             assert held(b, place) == []
         assert ids_in(b) == [elsewhere]
         assert list(b.region.working_members(MINE)) == ["ann"]
+        assert [entry.operation for entry in b.audit()] == ["erase"]
         opening(b)
         assert b.findings() == []
     assert b"canary" not in b.every_byte()
