@@ -92,21 +92,22 @@ class Subjects:
         """What another extractor has made of just these turns, each by the fact that tells of the
         same: of its subject, or of its turns.
         """
-        sources: dict[str, bool] = {}
+        sources: dict[str, list[str | TurnPoint]] = {}
         for relation in self._calls.derived_from(place, planned.first, planned.last):
-            inside = _is_inside(relation.target, place, planned)
-            sources[relation.source] = inside and sources.get(relation.source, True)
+            sources.setdefault(relation.source, []).append(relation.target)
         own = {each.id for each in memories}
-        wanted = [one for one, inside in sources.items() if inside and one not in own]
+        wanted = [
+            source
+            for source, targets in sources.items()
+            if source not in own and all(_is_inside(each, place, planned) for each in targets)
+        ]
         found: list[Superseding] = []
         for view in self._calls.memories(wanted):
             of_another = view.metadata.get(EXTRACTOR) != planned.extractor
             if view.source != SOURCE or view.status == "forgotten" or not of_another:
                 continue
-            subject = view.metadata.get(SUBJECT)
-            alike = [m for m in memories if subject and m.metadata.get(SUBJECT) == subject]
-            newer = alike[-1] if alike else memories[0]
-            at = _since(newer, planned.at) if alike else planned.at
+            newer = max(memories, key=lambda each: _alike(each, view, sources[view.id]))
+            at = _since(newer, planned.at) if _of_one_subject(newer, view) else planned.at
             found.append(Superseding(newer.id, view.id, at))
         return found
 
@@ -150,6 +151,24 @@ def _ended(memory: NewMemory, at: int | None) -> NewMemory:
     if at is None or (memory.valid_to is not None and memory.valid_to <= at):
         return memory
     return msgspec.structs.replace(memory, valid_to=at)
+
+
+def _of_one_subject(new: NewMemory, old: MemoryView) -> bool:
+    subject = old.metadata.get(SUBJECT)
+    return subject is not None and subject == new.metadata.get(SUBJECT)
+
+
+def _alike(new: NewMemory, old: MemoryView, turns: Sequence[str | TurnPoint]) -> tuple[bool, int]:
+    """The more, the more they tell of the same: of one subject, of how many of the same turns."""
+    of_old = _seqs(turns)
+    of_new = _seqs([relation.target for relation in new.related_to])
+    return _of_one_subject(new, old), len(of_old & of_new)
+
+
+def _seqs(turns: Iterable[str | TurnPoint]) -> set[int]:
+    """Of turns of one window."""
+    points = (each for each in turns if isinstance(each, TurnPoint))
+    return {seq for point in points for seq in range(point.first, point.last + 1)}
 
 
 def _is_inside(target: str | TurnPoint, place: Place, planned: PlannedRange) -> bool:
