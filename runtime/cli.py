@@ -18,6 +18,7 @@ from typing import Annotated, Any
 import typer
 
 from neverforget.runtime import (
+    cli_agents,
     cli_audit,
     cli_chunks,
     cli_context,
@@ -76,6 +77,7 @@ def options(
 
 COMMANDS = (
     cli_operation,
+    cli_agents,
     cli_conversation,
     cli_memory,
     cli_recall,

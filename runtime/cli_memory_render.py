@@ -40,13 +40,15 @@ def memory_view(
     score: float | None = None,
     found: str = "",
     provenance: Iterable[TurnRef] = (),
+    said: Sequence[Text] = (),
     words: frozenset[str] = frozenset(),
     around: tuple[int, int] | None = None,
     full: bool = False,
     wrap: bool = True,
 ) -> RenderableType:
     """One memory of a list: a line about it, its text, and where to find it again. ``around``:
-    which characters of a long text were found; ``found``: how.
+    which characters of a long text were found; ``found``: how; ``said``: lines of the turns that it
+    is from.
     """
     head = Text()
     if number is not None:
@@ -54,8 +56,8 @@ def memory_view(
     if score is not None:
         head.append(f"{score:.2f}  ", "bold cyan")
     head.append(local(memory.occurred_at or memory.created_at))
-    for said, style in _about(memory):
-        head.append(f"  {printable(said)}", style)
+    for word, style in _about(memory):
+        head.append(f"  {printable(word)}", style)
     if around is None and not full and len(memory.text) > TEXT_CHARACTERS_MAX:
         around = where_most(memory.text, words)
     text = marked(excerpt(memory.text, around, full=full), words)
@@ -64,7 +66,7 @@ def memory_view(
         name.append(f"  key {printable(memory.key)}")
     origin = [f"from {turns_of(ref)}" for ref in provenance]
     told = "  ".join([*origin, *([found] if found else [])])
-    body = [text, *([Text(told, QUIET)] if told else []), name]
+    body = [text, *([Text(told, QUIET)] if told else []), *said, name]
     return indented(head, body, wrap=wrap)
 
 
@@ -73,6 +75,8 @@ def _about(memory: Memory) -> list[tuple[str, str]]:
     who = memory.speaker or memory.agent
     if who:
         said.append((who, "bold"))
+    if memory.agent and memory.agent != who:
+        said.append((f"by {memory.agent}", QUIET))
     if memory.type != "fact":
         said.append((memory.type, "magenta"))
     if memory.tags:
@@ -98,7 +102,7 @@ def indented(head: Text, body: Sequence[Text], *, wrap: bool) -> RenderableType:
 def hit_view(
     hit: Hit, number: int, *, words: frozenset[str], provenance: Iterable[TurnRef], **how: Any
 ) -> RenderableType:
-    """``how``: ``full``, ``wrap``."""
+    """``how``: ``full``, ``wrap``, ``said``."""
     legs = ", ".join(f"{leg} {rank}" for leg, rank in hit.sources.items())
     return memory_view(
         hit.memory,

@@ -19,6 +19,7 @@ from neverforget.runtime.cli_store import (
     command,
     opened,
 )
+from neverforget.runtime.cli_timeline import Found, timeline, turn_lines, turns_object
 from neverforget.runtime.cli_words import words_of
 from neverforget.runtime.memory_json import memory_object, target_object
 from neverforget.runtime.turn_json import format_timestamp
@@ -26,7 +27,6 @@ from neverforget.runtime.turn_json import format_timestamp
 if TYPE_CHECKING:
     from neverforget.runtime.memory_values import Hits
     from neverforget.runtime.store import Store
-    from neverforget.runtime.values import TurnRef
 
 POLL_S = 0.05
 
@@ -40,6 +40,7 @@ neverforget recall ./memory "how large may a pull request be"
 neverforget recall ./memory "power cut" --timeframe "last month" --tag operations
 neverforget recall ./memory "what did we decide last week" --timeframe auto
 neverforget recall ./memory swell --strategy text --explain
+neverforget recall ./memory "the pilot" --timeline -n 20
 """
 
 
@@ -77,13 +78,18 @@ def recall(
         typer.Option(metavar="SECONDS", min=0, help="For memories that wait to be embedded."),
     ] = 10.0,
     explain: Annotated[bool, typer.Option("--explain", help="Show how scores came about.")] = False,
+    in_time: Annotated[
+        bool,
+        typer.Option("--timeline", help="Oldest first, with the turns that each one is from."),
+    ] = False,
     full: FullOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Find memories by what they mean and by their words.
 
-    Each is shown with its score (1 is best), when it happened, and which search found it at which
-    rank. Says so if the answer is not complete.
+    Each is shown with its score (1 is best), when it happened, whose words it holds and by which
+    agent, the turns it is from, and which search found it at which rank. Says so if the answer is
+    not complete.
     """
     arguments: dict[str, Any] = {
         "limit": limit,
@@ -104,11 +110,14 @@ def recall(
     }
     with opened(store) as opened_store:
         hits = _patient(opened_store, query, arguments, quiet=as_json)
-        sources = [opened_store.provenance(hit.memory.id) for hit in hits]
+        if in_time:
+            found = timeline(opened_store, hits)
+        else:
+            found = [Found(hit, opened_store.provenance(hit.memory.id), []) for hit in hits]
     if as_json:
-        print_json(hits_object(query, hits, sources))
+        print_json(hits_object(query, hits, found, in_time=in_time))
     else:
-        print_hits(query, hits, sources, full=full)
+        print_hits(query, hits, found, full=full)
 
 
 def _patient(store: Store, query: str, arguments: dict[str, Any], *, quiet: bool) -> Hits:
@@ -137,7 +146,7 @@ def _embedded(store: Store, deadline: float) -> int:
         time.sleep(POLL_S)
 
 
-def print_hits(query: str, hits: Hits, sources: list[list[TurnRef]], *, full: bool = False) -> None:
+def print_hits(query: str, hits: Hits, found: list[Found], *, full: bool = False) -> None:
     out = console()
     words = words_of(query)
     if hits.timeframe is not None:
@@ -145,10 +154,10 @@ def print_hits(query: str, hits: Hits, sources: list[list[TurnRef]], *, full: bo
         phrase = f'"{hits.timeframe.phrase}": ' if hits.timeframe.phrase else ""
         span = f"{phrase}from {local(start)} to {local(stop)} UTC"
         errors().print(span, style="bright_black", markup=False)
-    for number, (hit, refs) in enumerate(zip(hits, sources, strict=True), 1):
-        out.print(
-            hit_view(hit, number, words=words, provenance=refs, full=full, wrap=out.is_terminal)
-        )
+    for number, (hit, refs, said) in enumerate(found, 1):
+        how: dict[str, Any] = {"full": full, "wrap": out.is_terminal}
+        how["said"] = turn_lines(said, full=full)
+        out.print(hit_view(hit, number, words=words, provenance=refs, **how))
         if hit.arithmetic is not None:
             out.print(arithmetic_view(hit, width=out.width))
     if not hits:
@@ -167,7 +176,9 @@ def remarks(hits: Hits) -> list[str]:
     return said
 
 
-def hits_object(query: str, hits: Hits, sources: list[list[TurnRef]]) -> dict[str, Any]:
+def hits_object(
+    query: str, hits: Hits, found: list[Found], *, in_time: bool = False
+) -> dict[str, Any]:
     """The answer for a program."""
     when = hits.timeframe
     return {
@@ -181,9 +192,10 @@ def hits_object(query: str, hits: Hits, sources: list[list[TurnRef]]) -> dict[st
                 "chunk": None
                 if hit.chunk is None
                 else {"id": hit.chunk.id, "start": hit.chunk.start, "stop": hit.chunk.stop},
+                **({"turns": turns_object(said)} if in_time else {}),
                 **({} if hit.arithmetic is None else {"arithmetic": hit.arithmetic}),
             }
-            for hit, refs in zip(hits, sources, strict=True)
+            for hit, refs, said in found
         ],
         "timeframe": None
         if when is None
