@@ -1,0 +1,251 @@
+"""One suite for the seam, run over a folder, a folder in memory, and S3 on the loopback."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from neverforget.storage.errors import InvalidArgument, Unavailable
+from neverforget.storage.object_cloud import check_conditions
+from neverforget.storage.object_folder import FolderStore
+from neverforget.storage.object_store import ObjectStore, open_object_store
+from tests.fakes.crash_filesystem import CrashFileSystem
+from tests.storage.object_stores import (
+    UnreliableStore,
+    crashing_folder,
+    fails,
+    folder,
+    make_bucket,
+    s3_server,
+    s3_store,
+)
+
+KEY = "store/partition-0/0000000000000001"
+OTHER = "store/partition-0/0000000000000002"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def server() -> Iterator[str | None]:
+    """Here before the first test is, so that none of them leaves it behind. None: not installed."""
+    if any(importlib.util.find_spec(name) is None for name in ("obstore", "moto", "flask_cors")):
+        yield None
+        return
+    with s3_server() as url:
+        yield url
+
+
+@pytest.fixture
+def endpoint(server: str | None) -> str:
+    if server is None:
+        pytest.skip("not run: needs obstore, moto[s3], flask and flask-cors, of the dev extra")
+    return server
+
+
+def make_store(kind: str, request: pytest.FixtureRequest) -> ObjectStore:
+    if kind == "folder":
+        return folder(request.getfixturevalue("tmp_path") / "bucket")
+    if kind == "memory":
+        return crashing_folder(CrashFileSystem())
+    endpoint = request.getfixturevalue("endpoint")
+    bucket = f"bucket-{abs(hash(request.node.nodeid)):x}"
+    make_bucket(endpoint, bucket)
+    return s3_store(endpoint, bucket if kind == "s3" else f"{bucket}/some/prefix")
+
+
+@pytest.fixture(params=["folder", "memory", "s3", "s3-prefix"])
+def store(request: pytest.FixtureRequest) -> ObjectStore:
+    return make_store(request.param, request)
+
+
+def test_what_was_put_is_read_back(store: ObjectStore) -> None:
+    data = bytes(range(256)) * 5_000
+    assert store.put_new(KEY, data)
+    found = store.get(KEY)
+    assert found is not None and found.data == data
+    assert store.head(KEY) == len(data)
+    assert store.get_start(KEY, 128) == data[:128]
+    assert store.get_start(KEY, len(data) + 10) == data
+
+
+def test_what_was_not_put_is_not_there(store: ObjectStore) -> None:
+    store.put_new(KEY, b"something")
+    for key in (OTHER, "another/partition-0/0000000000000001", "none"):
+        assert store.head(key) is None
+        assert store.get(key) is None
+        assert store.get_start(key, 10) is None
+        assert not store.replace(key, b"x", "tag")
+        assert store.head(key) is None
+
+
+def test_a_taken_key_is_left_as_it_is(store: ObjectStore) -> None:
+    assert store.put_new(KEY, b"first")
+    assert not store.put_new(KEY, b"second")
+    assert not store.put_new(KEY, b"first")
+    found = store.get(KEY)
+    assert found is not None and found.data == b"first"
+
+
+def test_of_many_who_race_for_a_key_one_gets_it(store: ObjectStore) -> None:
+    n_racers, n_keys = 6, 8
+    start = threading.Barrier(n_racers, timeout=60)
+
+    def race(racer: int) -> list[int]:
+        won = []
+        for number in range(n_keys):
+            start.wait()
+            if store.put_new(f"store/log/{number:016d}", b"%d" % racer * 1_000):
+                won.append(number)
+        return won
+
+    with ThreadPoolExecutor(n_racers) as pool:
+        wins = list(pool.map(race, range(n_racers)))
+    assert sorted(number for won in wins for number in won) == list(range(n_keys))
+    for racer, won in enumerate(wins):
+        for number in won:
+            found = store.get(f"store/log/{number:016d}")
+            assert found is not None and found.data == b"%d" % racer * 1_000
+
+
+def test_replacing_goes_by_the_state_that_was_read(store: ObjectStore) -> None:
+    store.put_new(KEY, b"as it was")
+    first = store.get(KEY)
+    assert first is not None
+    assert store.replace(KEY, b"erased 1.", first.tag)
+    assert not store.replace(KEY, b"erased 2.", first.tag)
+    second = store.get(KEY)
+    assert second is not None and second.data == b"erased 1." and second.tag != first.tag
+    assert store.replace(KEY, b"erased 3.", second.tag)
+    third = store.get(KEY)
+    assert third is not None and third.data == b"erased 3."
+    assert not store.put_new(KEY, b"as it was"), "the key stays taken"
+
+
+def test_keys_are_listed_in_order_below_a_prefix(store: ObjectStore) -> None:
+    for number in (12, 2, 1):
+        store.put_new(f"a/log/{number:016d}", b"x" * number)
+    store.put_new("a/logs/1", b"y")
+    store.put_new("b/1", b"z")
+    below = [(f"a/log/{n:016d}", n) for n in (1, 2, 12)]
+    assert list(store.list("a/log/")) == below
+    assert list(store.list("a/")) == [*below, ("a/logs/1", 1)]
+    assert [key for key, _ in store.list("")] == [k for k, _ in below] + ["a/logs/1", "b/1"]
+    assert list(store.list("c/")) == []
+
+
+def test_its_conditions_are_kept(store: ObjectStore) -> None:
+    check_conditions(store, "store/")
+
+
+def test_a_store_that_ignores_conditions_is_refused(tmp_path: Path) -> None:
+    class Forgetful(UnreliableStore):
+        def put_new(self, key: str, data: bytes) -> bool:
+            self._store.put_new(key, data)
+            return True
+
+    class Careless(UnreliableStore):
+        def replace(self, key: str, data: bytes, tag: str) -> bool:
+            found = self._store.get(key)
+            return found is not None and self._store.replace(key, data, found.tag)
+
+    for kind in (Forgetful, Careless):
+        with pytest.raises(Unavailable, match=r"create-only|conditional"):
+            check_conditions(kind(folder(tmp_path)), "store/")
+
+
+# ---- lost answers --------------------------------------------------------------------------------
+
+
+def test_a_put_whose_answer_was_lost_stands_there_and_is_told_from_another(
+    store: ObjectStore,
+) -> None:
+    unreliable = UnreliableStore(store)
+    unreliable.after = fails("put_new")
+    with pytest.raises(Unavailable) as lost:
+        unreliable.put_new(KEY, b"mine")
+    assert lost.value.outcome == "unknown"
+    unreliable.after = lambda operation, key: None
+    assert not unreliable.put_new(KEY, b"mine")
+    found = unreliable.get(KEY)
+    assert found is not None and found.data == b"mine"
+
+
+def test_a_server_that_is_gone_is_unavailable(endpoint: str) -> None:
+    with s3_server() as another:
+        make_bucket(another, "bucket")
+        store = s3_store(another, "bucket", timeout_s=2.0)
+        store.put_new(KEY, b"here")
+    calls: list[tuple[Any, str]] = [
+        (lambda: store.put_new(OTHER, b"x"), "unknown"),
+        (lambda: store.replace(KEY, b"x", "tag"), "unknown"),
+        (lambda: store.get(KEY), "not_applied"),
+        (lambda: store.get_start(KEY, 10), "not_applied"),
+        (lambda: store.head(KEY), "not_applied"),
+        (lambda: list(store.list("")), "not_applied"),
+    ]
+    for call, outcome in calls:
+        with pytest.raises(Unavailable) as failed:
+            call()
+        assert failed.value.outcome == outcome
+
+
+def test_a_bucket_that_is_missing_is_not_an_empty_one(endpoint: str) -> None:
+    """An owner that took it for one would begin a second history."""
+    store = s3_store(endpoint, "no-such-bucket")
+    for call in (
+        lambda: store.head(KEY),
+        lambda: store.get(KEY),
+        lambda: store.get_start(KEY, 10),
+        lambda: store.put_new(KEY, b"x"),
+        lambda: list(store.list("")),
+    ):
+        with pytest.raises(Unavailable):
+            call()
+
+
+# ---- opening -------------------------------------------------------------------------------------
+
+
+def test_a_folder_is_opened_by_its_path(tmp_path: Path) -> None:
+    for url in (str(tmp_path / "bucket"), f"file://{tmp_path}/bucket"):
+        store = open_object_store(url)
+        assert isinstance(store, FolderStore)
+        store.put_new(KEY, b"x")
+    assert (tmp_path / "bucket" / KEY).read_bytes() == b"x"
+
+
+@pytest.mark.parametrize("url", ["", "ftp://host/x", "https://host/x"])
+def test_other_places_are_refused(url: str) -> None:
+    with pytest.raises(InvalidArgument):
+        open_object_store(url)
+
+
+def test_without_the_extra_the_remedy_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "obstore", None)
+    with pytest.raises(Unavailable, match=r"pip install neverforget\[object-store\]"):
+        open_object_store("s3://bucket")
+
+
+def test_obstore_is_imported_for_a_cloud_store_alone(tmp_path: Path) -> None:
+    code = (
+        "import sys\n"
+        "from neverforget.storage import object_cloud, shipping_machine\n"
+        "from neverforget.storage.object_store import open_object_store\n"
+        f"open_object_store({str(tmp_path)!r}).put_new('a/1', b'x')\n"
+        "print('obstore' in sys.modules)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize("key", ["", "/a", "a//b", "../a", "a/../b", "a/.hidden", "a b", "a/x.tmp"])
+def test_a_folder_takes_no_key_that_leads_elsewhere(key: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgument):
+        folder(tmp_path).put_new(key, b"x")
