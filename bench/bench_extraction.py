@@ -1,15 +1,14 @@
-"""Claim: facts find nearly as much of the evidence of LoCoMo's questions as every turn does, and
-are fewer.
+"""Claim: what reflection makes of conversations finds nearly as much of the evidence of LoCoMo's
+questions as every turn does, and is less.
 
 NEVERFORGET_LOCOMO=locomo.json python -m bench.bench_extraction
 
-The conversations are imported as sessions. Each is cut into windows of 40 turns with 4 more before
-them for context, and the facts that the offline extractor makes of them are remembered; beside
-them, elsewhere in the same store, every turn is. For each question of categories 1 to 4 the
-memories of its conversation are recalled as by default: of its evidence turns, how many stand
-behind the first ten memories (a fact counts for the turns that it is from). Filler is a list made
-by hand (``FILLER``), not the extractor's; of the sentences that match it, how many stand in some
-memory.
+Each conversation is imported as sessions of its own namespace and reflected by ``store.reflect``
+with the offline extractor, as it is; beside it, elsewhere in the same store, every turn is
+remembered. For each question of categories 1 to 4 the memories of its conversation are recalled as
+by default: of its evidence turns, how many stand behind the first ten memories. A fact counts for
+the turns that ``store.provenance`` gives. Filler is a list made by hand (``FILLER``), not the
+extractor's; of the sentences that match it, how many stand in some memory.
 
 The extractor's numbers were chosen by the figures of the conversations that stand first, third,
 fifth, ... in the file, never by those of the others. No LLM takes part. The data are not part of
@@ -21,7 +20,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -31,20 +30,10 @@ from msgspec import Struct
 import neverforget as nf
 from bench.bench_locomo import CATEGORIES, CUTS, VARIABLE, Sample, samples
 from bench.measure import Options, Table, main, scratch
-from neverforget.actors.extractor_contract import (
-    Extractor,
-    Fact,
-    Window,
-    WindowTurn,
-    checked_facts,
-    context_of,
-)
 from neverforget.actors.tokenizers import estimate
 from neverforget.runtime.extractor_dates import day_of
-from neverforget.runtime.extractors import made
-from neverforget.runtime.times import from_us, to_us
+from neverforget.runtime.times import to_us
 
-WINDOW_TURNS, OVERLAP_TURNS = 40, 4
 TURNS, FACTS = "every turn", "facts"
 SHARE_OF_RECALL, MEMORIES_MAX = 0.95, 75.0  # targets: of every turn's R@10; of 100 turns
 _SENTENCE = re.compile(r"[^.!?]+[.!?]+|[^.!?]+$")
@@ -75,11 +64,11 @@ FILLER = re.compile("|".join(line.strip() for line in _FILLER.split("\n") if lin
 
 
 class Conversation(Struct):
-    """``windows``: of each session, in order; ``keys``: of (session, seq), its turn's."""
+    """``keys``: of (session, seq), its turn's."""
 
     sample: Sample
     evidence: list[set[str]]  # of each of its questions, keys of turns
-    windows: list[Window]
+    turns: list[nf.Turn]
     keys: dict[tuple[str, int], str]
 
 
@@ -104,84 +93,74 @@ class Figures(Struct):
     behind: float
 
 
-# ---- windows -------------------------------------------------------------------------------------
+# ---- remembering ---------------------------------------------------------------------------------
 
 
-def conversations(store: nf.Store, path: Path, most: int | None) -> list[Conversation]:
-    nf.import_file(store, path, format="locomo")
-    data = json.loads(path.read_text())
+def conversations(store: nf.Store, alone: Path, path: Path, most: int | None) -> list[Conversation]:
+    """Imported one by one through the file ``alone``, each into its namespace."""
+    data = json.loads(path.read_text())[:most]
     found = []
-    for sample in list(samples(data))[:most]:
+    for value, sample in zip(data, samples(data)):
+        alone.write_text(json.dumps([value]))
+        namespace = (FACTS, sample.name)
+        nf.import_file(store, alone, format="locomo", namespace=namespace)
         keys = [turn[0] for turn in sample.turns]
         evidence = [{keys[at] for at in places} for _, _, places in sample.questions]
         conversation = Conversation(sample, evidence, [], {})
-        for name in dict.fromkeys(turn[4] for turn in sample.turns):
-            session = store.session(f"locomo/{sample.name}/{name}")
-            turns = list(session)
-            conversation.keys |= {(session.name, turn.seq): str(turn.key) for turn in turns}
-            conversation.windows += windows(session.name, [window_turn(turn) for turn in turns])
+        for info in store.sessions(namespace=namespace, limit=1_000):
+            turns = list(store.session(info.session, namespace=namespace))
+            conversation.keys |= {(info.session, turn.seq): str(turn.key) for turn in turns}
+            conversation.turns += turns
         found.append(conversation)
     return found
 
 
-def window_turn(turn: nf.Turn) -> WindowTurn:
-    """What an image shows is said in the text, as in a chat that is sent as markdown."""
-    shown = turn.metadata.get("blip_caption")
-    text = f"{turn.content}\n![{shown}](image)" if shown else str(turn.content)
-    return WindowTurn(turn.seq, turn.role, turn.name, text, to_us(turn.timestamp, "timestamp"))
+def reflected(store: nf.Store, conversation: Conversation) -> Memories:
+    """What reflection has made of it, which is done already."""
+    kept = Memories([], {})
+    after = None
+    while True:
+        page = store.memories(namespace=(FACTS, conversation.sample.name), after=after, limit=500)
+        for memory in page:
+            kept.texts.append(memory.text)
+            kept.turns[memory.id] = {
+                conversation.keys[ref.session, seq]
+                for ref in store.provenance(memory.id)
+                for seq in range(ref.first, ref.last + 1)
+            }
+        if not page.has_more:
+            return kept
+        after = page.next
 
 
-def windows(session: str, turns: list[WindowTurn]) -> Iterator[Window]:
-    for start in range(0, len(turns), WINDOW_TURNS):
-        context = turns[max(0, start - OVERLAP_TURNS) : start]
-        old = [WindowTurn(t.seq, t.role, t.speaker, t.text, t.timestamp, False) for t in context]
-        yield Window((), session, tuple(old + turns[start : start + WINDOW_TURNS]))
-
-
-# ---- remembering ---------------------------------------------------------------------------------
-
-
-def remember(
-    store: nf.Store, where: str, conversation: Conversation, extractor: Extractor | None
-) -> Memories:
-    """The facts of a conversation, or without an extractor its turns."""
-    items: list[dict[str, Any]] = []
-    behind: list[set[str]] = []
-    for window in conversation.windows:
-        for fact in facts_of(window, extractor):
-            items.append(
-                {
-                    "text": fact.text,
-                    "type": fact.type,
-                    "speaker": fact.speaker,
-                    "occurred_at": None if fact.occurred_at is None else from_us(fact.occurred_at),
-                    "context": context_of(window, fact),
-                    "importance": fact.importance,
-                    "confidence": fact.confidence,
-                    "namespace": (where, conversation.sample.name),
-                }
-            )
-            seqs = range(fact.first, fact.last + 1)
-            behind.append({conversation.keys[window.session, seq] for seq in seqs})
+def remembered(store: nf.Store, conversation: Conversation) -> Memories:
+    """Every turn, with its speaker and its time, and with what an image shows."""
+    items = []
+    texts = [shown_text(turn) for turn in conversation.turns]
+    for at, turn in enumerate(conversation.turns):
+        beside = [
+            texts[near]
+            for near in (at - 1, at + 1)
+            if 0 <= near < len(texts) and conversation.turns[near].session == turn.session
+        ]
+        items.append(
+            {
+                "text": texts[at] or "(nothing)",
+                "context": "\n".join(beside) or None,
+                "speaker": turn.name,
+                "occurred_at": turn.timestamp,
+                "namespace": (TURNS, conversation.sample.name),
+            }
+        )
     kept = store.remember_many(items)
-    ids = [memory.id for memory in kept]
-    return Memories([memory.text for memory in kept], dict(zip(ids, behind)))
+    keys = [{str(turn.key)} for turn in conversation.turns]
+    return Memories([memory.text for memory in kept], dict(zip([m.id for m in kept], keys)))
 
 
-def facts_of(window: Window, extractor: Extractor | None) -> list[Fact]:
-    if extractor is not None:
-        return checked_facts(window, extractor.extract(window))
-    return [
-        Fact(shown_plain(turn.text), turn.seq, turn.seq, speaker=turn.speaker,
-             occurred_at=turn.timestamp)
-        for turn in window.turns
-        if turn.fresh
-    ]  # fmt: skip
-
-
-def shown_plain(text: str) -> str:
+def shown_text(turn: nf.Turn) -> str:
     """With what an image shows as plain words, as in ``bench_locomo``."""
-    return re.sub(r"\n!\[(.*)\]\(image\)$", r" \1", text) or "(nothing)"
+    shown = turn.metadata.get("blip_caption")
+    return f"{turn.content} {shown}" if shown else str(turn.content)
 
 
 # ---- measuring -----------------------------------------------------------------------------------
@@ -261,13 +240,16 @@ def fillers(text: str) -> list[str]:
 
 
 def run(folder: Path, path: Path, embedder: Any, most: int | None) -> dict[str, Figures]:
-    extractor = made("rules")
-    assert extractor is not None
     results: dict[str, Figures] = {}
-    with nf.open(folder / "store", inline=True, embedder=embedder, sync="process") as store:
-        found = conversations(store, path, most)
-        for where, how in ((TURNS, None), (FACTS, extractor)):
-            kept = [(each, remember(store, where, each, how)) for each in found]
+    with nf.open(
+        folder / "store", inline=True, embedder=embedder, sync="process", reflect_every_turns=0
+    ) as store:
+        found = conversations(store, folder / "one.json", path, most)
+        store.reflect()
+        ways: tuple[tuple[str, Callable[[nf.Store, Conversation], Memories]], ...]
+        ways = ((TURNS, remembered), (FACTS, reflected))
+        for where, how in ways:
+            kept = [(each, how(store, each)) for each in found]
             store.settle()
             for half, some in (("tuned on", kept[0::2]), ("not tuned on", kept[1::2])):
                 if some:
@@ -330,9 +312,8 @@ def measured(options: Options) -> Table | None:
         "extraction",
         "Facts instead of turns",
         [
-            f"windows of {WINDOW_TURNS} turns and {OVERLAP_TURNS} for context; a fact counts for "
-            "the turns that it is from, and begins with its speaker and day, which tokens are "
-            "counted with for turns as well (by the estimate)",
+            "a fact counts for the turns that are its provenance, and begins with its speaker and "
+            "day, which tokens are counted with for turns as well (by the estimate)",
             "in ten turns: recall of the first memories behind which ten turns stand",
             "tuned on: the conversations by whose figures the extractor's numbers were chosen",
             f"{targets} memories of 100 turns" + "".join(f"; **missed**: {each}" for each in wrong),

@@ -11,7 +11,6 @@ import neverforget as nf
 from bench import bench_extraction as bench
 from bench import bench_locomo, measure
 from neverforget.runtime.embedder_hash import HashEmbedder
-from neverforget.runtime.extractor_rules import RulesExtractor
 from tests.runtime.test_bench_locomo import THINGS, look_alike
 
 
@@ -37,20 +36,19 @@ def test_facts_and_turns_are_measured_alike(look_alikes: Path, tmp_path: Path) -
     assert len({line.count("|") for line in lines}) == 1
 
 
-def test_windows_hold_every_turn_once_as_a_fresh_one(look_alikes: Path, tmp_path: Path) -> None:
-    with nf.open(tmp_path / "store", inline=True, embedder="none") as store:
-        conversation, _ = bench.conversations(store, look_alikes, None)
-    turns = [turn for window in conversation.windows for turn in window.turns if turn.fresh]
-    assert len(turns) == 2 * len(THINGS) == len(conversation.keys)
-    assert any(turn.text.endswith("\n![a photo of a lighthouse](image)") for turn in turns)
-    long = [turns[0]] * 90
-    sizes = [[turn.fresh for turn in window.turns] for window in bench.windows("s", long)]
-    assert [(fresh.count(False), fresh.count(True)) for fresh in sizes] == [
-        (0, 40),
-        (4, 40),
-        (4, 10),
-    ]
-    assert bench.facts_of(conversation.windows[0], RulesExtractor())
+def test_facts_come_from_reflection_with_the_turns_behind_them(
+    look_alikes: Path, tmp_path: Path
+) -> None:
+    with nf.open(tmp_path / "store", inline=True, embedder="none", reflect_every_turns=0) as store:
+        found = bench.conversations(store, tmp_path / "one.json", look_alikes, None)
+        assert [len(each.keys) for each in found] == [2 * len(THINGS)] * 2
+        assert bench.reflected(store, found[0]) == bench.Memories([], {})
+        assert store.reflect().turns == 4 * len(THINGS)
+        kept = bench.reflected(store, found[0])
+        turns = bench.remembered(store, found[0])
+    assert set().union(*kept.turns.values()) <= set(found[0].keys.values())
+    assert len(kept.texts) == len(kept.turns) == 2 * len(THINGS)
+    assert any(text.endswith("a photo of a lighthouse") for text in turns.texts)
 
 
 @pytest.mark.parametrize(
