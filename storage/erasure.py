@@ -149,7 +149,7 @@ class Eraser:
             _, body = self._state.control(position)
             digest = body.get(F[ControlField.DIGEST])
             if digest is None:
-                same = runs is not None and list(control.runs(body)) == [tuple(r) for r in runs]
+                same = runs is not None and list(control.runs(body)) == list(Runs(runs))
                 same = same and header.session_id == self._state.index.find(*name)[1]
             else:
                 salt = body[F[ControlField.SALT]]
