@@ -18,6 +18,7 @@ from neverforget.storage.longterm_fields import id_in, id_text
 from neverforget.storage.longterm_orphans import orphans
 from neverforget.storage.longterm_state import CONTENT, LongTermState
 from neverforget.storage.results import Finding
+from neverforget.storage.working_verification import WorkingVerification
 
 _PAUSE_RECORDS = 256
 
@@ -42,6 +43,7 @@ class LongTermVerification:
         limit = state.log.durable
         yield from self._against_the_table()
         yield from orphans(state, limit)
+        yield from WorkingVerification(state, limit, self._before_each)
         # What only an opening can find: torn tails, segments that are gone, unreadable records.
         for finding in list(state.findings):
             if (finding.kind, finding.file, finding.offset) not in seen:

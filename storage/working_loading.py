@@ -35,7 +35,7 @@ class WorkingRecords:
         self._positions: list[Array] = []
 
     def collect(self, heads: Array, positions: Array) -> None:
-        rows = np.flatnonzero(np.isin(heads["kind"], [int(kind) for kind in KINDS]))
+        rows = rows_of(heads)
         if len(rows):
             self._heads.append(heads[rows])
             self._positions.append(positions[rows])
@@ -60,9 +60,14 @@ class WorkingRecords:
                 self._working.restore(wanted, memory)
 
 
+def rows_of(heads: Array) -> Array:
+    """Rows of headers of records about working memories."""
+    return np.flatnonzero(np.isin(heads["kind"], [int(kind) for kind in KINDS]))
+
+
 def rows_about(heads: Array, wanted: Set[Id]) -> Array:
-    """Rows of headers of records about these working memories."""
-    rows = np.flatnonzero(np.isin(heads["kind"], [int(kind) for kind in KINDS]))
+    """As ``rows_of``, about these alone."""
+    rows = rows_of(heads)
     parts = (heads[name][rows].tolist() for name in _PARTS)
     about = np.fromiter((Id(*each) in wanted for each in zip(*parts)), np.bool_, len(rows))
     found: Array = rows[about]

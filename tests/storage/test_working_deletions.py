@@ -66,14 +66,14 @@ def test_what_is_deleted_leaves_all_of_them(
         work(b, "add", doomed, stays, place=place, pinned=True)
     before_it = b.region.snapshot()
     answer = DELETIONS[deletion](b, doomed)
+    seen = standing(b, *PLACES)
     for _ in range(2):
         for place in PLACES:
             assert ids_in(b, place) == [stays]
             assert b.region.working_status(place).tokens == 50
         assert [e for e in b.audit() if e.operation == "evict"] == []
-        seen = standing(b, *PLACES)
-        opening(b)
         assert standing(b, *PLACES) == seen
+        opening(b)
     b.reopen(snapshot=before_it)
     assert standing(b, *PLACES) == seen
     assert answer.ids == [doomed]

@@ -1,0 +1,225 @@
+"""A death at every call of everything that changes a working memory: done or not begun.
+
+The client then asks again under the same request id, as a real one does, and is told what it would
+have been told the first time. And a longer life, with a death at every call that changes something:
+what was acknowledged is there, and nothing else but the change that was under way.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from neverforget.storage.errors import OutOfSpace, Poisoned
+from neverforget.storage.format import Kind
+from neverforget.storage.log_heads import heads_of
+from neverforget.storage.longterm_results import Changes
+from neverforget.storage.region_options import RegionOptions
+from neverforget.storage.working_results import WorkingPlace, WorkingTask
+from tests.fakes.crash_filesystem import ROOT, CrashFileSystem, Fault, Killed
+from tests.storage.small_longterm import LongTermBench, memory_id
+from tests.storage.small_working import MINE, TEAM, standing, told, work
+
+DIRECTORY = ROOT / "lt"
+OPTIONS = RegionOptions(first_segment_bytes=8192, segment_bytes=16384)
+REQUEST = (5, 1)
+PLACED = WorkingPlace(("n",), "canary", False)
+PLACES = (MINE, TEAM, PLACED)
+
+
+def furnished(fs: CrashFileSystem) -> LongTermBench:
+    """Memories 1 to 5; 1 to 3 are in all working memories, the last of which is full."""
+    b = LongTermBench(DIRECTORY, fs=fs, options=OPTIONS, lock=False)
+    for number in range(1, 6):
+        told(b, 100, number, namespace=("n",) if number == 1 else ())
+    for place in PLACES:
+        work(b, "add", memory_id(1), place=place)
+        work(b, "recall", memory_id(2), memory_id(3), place=place, max_tokens=350)
+        work(b, "join", place=place, agent="ann")
+    b.drawn = 100
+    return b
+
+
+def asked(b: LongTermBench, operation: str, *ids: str, **how: Any) -> object:
+    answer = b.region.work(WorkingTask(MINE, operation, list(ids), **how), by="t", request=REQUEST)
+    b.commit()
+    return answer.evicted, answer.refused, answer.count
+
+
+def revised(b: LongTermBench) -> object:
+    answer = b.region.revise(memory_id(3), Changes(text="y" * 300), by="t", request=REQUEST)
+    b.commit()
+    return answer.memories[0].text
+
+
+CHANGES: dict[str, Callable[[LongTermBench], object]] = {
+    "add": lambda b: asked(b, "add", memory_id(4), pinned=True),
+    "recall": lambda b: asked(b, "recall", memory_id(5), memory_id(3), max_tokens=200),
+    "pin": lambda b: asked(b, "pin", memory_id(2)),
+    "leave": lambda b: asked(b, "leave", agent="ann"),
+    "revise": revised,
+    "forget": lambda b: b.forget(memory_id(2), request=REQUEST).ids,
+    "erase": lambda b: b.erase(memory_id(2), request=REQUEST).ids,
+    "erase where": lambda b: b.region.erase_where(("n",), **b.asked(request=REQUEST)).ids,
+}
+
+
+def seen(b: LongTermBench) -> Any:
+    """Without times: a death costs none, and a repeat has its own."""
+    evicted = [entry.details["ids"] for entry in b.audit(operation="evict")]
+    held = [
+        ([(name, tokens, pin, n) for name, tokens, pin, _, _, n in items], budget, list(members))
+        for items, budget, members in standing(b, *PLACES).values()
+    ]
+    return held, evicted
+
+
+def expected(change: str) -> tuple[Any, Any, object, int, int]:
+    fs = CrashFileSystem()
+    b = furnished(fs)
+    before, first = seen(b), len(fs.calls)
+    answer = CHANGES[change](b)
+    return before, seen(b), answer, first, len(fs.calls)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("death", ["power_cut", "process_death"])
+def test_a_change_is_complete_or_not_begun(change: str, death: str) -> None:
+    before, after, answer, first, last = expected(change)
+    assert before != after
+    outcomes = set()
+    for call in range(first, last):
+        for late in (False, True):
+            fs = CrashFileSystem(call)
+            b = furnished(fs)
+            fs.kill_at(call, after=late)
+            with pytest.raises(Killed):
+                CHANGES[change](b)
+                fs.sync_directory(ROOT)  # the last call, and then one more
+            b.fs = fs.power_cut() if death == "power_cut" else fs.process_death()
+            b.region = b.open()
+            found = seen(b)
+            assert found in (before, after), "neither begun nor complete"
+            outcomes.add(found == after)
+            assert [f for f in b.region.verify() if f.severity == "error"] == []
+            assert CHANGES[change](b) == answer, "the repeat is told something else"
+            assert seen(b) == after
+            b.reopen()
+            assert seen(b) == after
+            b.region.close()
+    assert outcomes == {False, True}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_failed_sync_leaves_a_change_complete_or_not_begun(change: str) -> None:
+    before, after, answer, first, _ = expected(change)
+    counted = CrashFileSystem()
+    CHANGES[change](furnished(counted))
+    syncs = [c for c in counted.calls[first:] if c.op == "fdatasync"]
+    for nth in range(1, len(syncs) + 1):
+        fs = CrashFileSystem(nth)
+        b = furnished(fs)
+        fs.inject(Fault("fdatasync", nth=nth, error=errno.EIO))
+        with pytest.raises((Poisoned, OSError)):
+            CHANGES[change](b)
+        b.region.close()
+        b.region = b.open()
+        assert seen(b) in (before, after)
+        assert CHANGES[change](b) == answer
+        b.region.close()
+        b.fs = fs.power_cut()
+        b.region = b.open()
+        assert seen(b) == after
+
+
+@pytest.mark.parametrize("change", ["add", "recall", "pin", "leave", "revise"])
+def test_a_change_that_has_no_room_on_disk_changes_nothing(change: str) -> None:
+    b = furnished(CrashFileSystem())
+    before = seen(b)
+    log = b.region.state.log
+    reserve = log.reserve
+
+    def full(n_bytes: int) -> int:
+        raise OutOfSpace("the disk is full")
+
+    log.reserve = full  # type: ignore[method-assign]
+    with pytest.raises(OutOfSpace):
+        CHANGES[change](b)
+    assert seen(b) == before
+    log.reserve = reserve  # type: ignore[method-assign]
+    CHANGES[change](b)
+    assert seen(b) != before
+
+
+# ---- a longer life -------------------------------------------------------------------------------
+
+
+class Life:
+    """Requests 1, 2, 3, …. ``told``: all that is seen after each acknowledged one."""
+
+    def __init__(self) -> None:
+        self.done = 0
+        self.told: dict[int, Any] = {}
+
+    def ask(self, b: LongTermBench, number: int) -> None:
+        region, request = b.region, (9, number)
+        one = memory_id(1000 + number % 7)
+        step = number % 11
+        place = PLACES[number % 3]
+        if number <= 7:
+            b.drawn = 999 + number % 7
+            new = b.new("x" * (40 + number), importance=float(number % 3))
+            b.remember_many(new, request=request)
+        elif step == 1:
+            region.revise(one, Changes(text="y" * (30 + number % 50)), by="t", request=request)
+        elif step == 2 and number > 60:
+            b.region.erase_where(("n",), **b.asked(request=request))
+        elif step == 3:
+            task = WorkingTask(place, "join", agent=f"a{number % 4}")
+            region.work(task, by="t", request=request)
+        else:
+            operation = "add" if number % 2 else "recall"
+            task = WorkingTask(place, operation, [one], step == 4, 150)
+            region.work(task, by="t", request=request)
+        b.commit()
+
+    def live(self, b: LongTermBench, last: int) -> None:
+        while self.done < last:
+            self.ask(b, self.done + 1)
+            self.done += 1
+            self.told[self.done] = seen(b)
+
+
+@pytest.mark.parametrize("death", ["power_cut", "process_death"])
+def test_a_longer_life_with_a_death_at_every_call(death: str) -> None:
+    """Each death is followed by another life on what it left. The state is written as a whole now
+    and then, segments are sealed on the way, and one ends with its namespace.
+    """
+    whole = Life()
+    fs = CrashFileSystem()
+    b = LongTermBench(DIRECTORY, fs=fs, options=OPTIONS, lock=False)
+    first = len(fs.calls)
+    whole.live(b, 80)
+    state = b.region.state
+    kinds = [kind for heads, _ in heads_of(state.log, state.log_seed) for kind in heads["kind"]]
+    assert Kind.WORKING_STATE in kinds and len(state.log.segments()) > 1
+    for call in range(first, len(fs.calls), 3):
+        fs = CrashFileSystem(call)
+        b = LongTermBench(DIRECTORY, fs=fs, options=OPTIONS, lock=False)
+        life = Life()
+        fs.kill_at(call, after=bool(call % 2))
+        with pytest.raises(Killed):
+            life.live(b, 80)
+            fs.sync_directory(ROOT)
+        b.fs = fs.power_cut() if death == "power_cut" else fs.process_death()
+        b.region = b.open()
+        found = seen(b)
+        told_by = (whole.told.get(life.done), whole.told.get(life.done + 1))
+        assert found in told_by or life.done == 0
+        life.live(b, min(life.done + 3, 80))
+        assert seen(b) == whole.told[life.done]
+        assert [f for f in b.region.verify() if f.severity == "error"] == []
+        b.region.close()
