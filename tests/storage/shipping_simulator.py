@@ -6,8 +6,7 @@ once; an object store that loses, repeats, delays and reorders what is sent and 
 product's own state machine runs in it; the rest here is what an owner must do around it, as small
 as possible.
 
-A record is 16 bytes: who it is, the epoch that wrote it, and where it was salvaged from. The first
-one stands at position 64. What is checked, always or at the end:
+What is checked, always or at the end:
 
 * of objects: no number twice, no hole, each begins where the one before it ended, epochs grow;
 * of "replica": no two owners ever acknowledge different records for one position, whoever serves
@@ -21,14 +20,15 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from struct import Struct
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from crc32c import crc32c
 
+from neverforget.storage.object_store import ObjectStore
 from neverforget.storage.shipping_asking import ShippingOptions
+from neverforget.storage.shipping_calls import Got, carry_out
 from neverforget.storage.shipping_events import (
     Action,
     Answer,
@@ -64,64 +64,23 @@ from neverforget.storage.shipping_events import (
 from neverforget.storage.shipping_machine import Shipping
 from neverforget.storage.shipping_object import Author, Run, decode_header, decode_object
 from neverforget.storage.shipping_start import LocalLog
+from tests.storage.shipping_disk import (
+    FIRST,
+    RECORD_BYTES,
+    Disk,
+    Record,
+    Violation,
+    end_of,
+    packed,
+    place_of,
+    unpacked,
+)
 
-RECORD_BYTES = 16
-FIRST = 64
-SEGMENT_BYTES = 1 << 30
 STORE = bytes(16)
 LOG_ID = 7
-_RECORD = Struct("<IIII")
+SEGMENT_BYTES = 1 << 30
+PREFIX = "store/partition-0/"
 Sync = Literal["disk", "replica"]
-
-
-class Violation(AssertionError):
-    """A promise was broken."""
-
-
-class Record(NamedTuple):
-    ident: int
-    epoch: int
-    from_epoch: int = 0
-    from_place: int = 0
-
-
-def end_of(count: int) -> int:
-    """The position where a log of so many records ends."""
-    return FIRST + RECORD_BYTES * count if count else 0
-
-
-def place_of(position: int) -> int:
-    return max(0, position - FIRST) // RECORD_BYTES
-
-
-def packed(records: list[Record]) -> bytes:
-    return b"".join(_RECORD.pack(*record) for record in records)
-
-
-def unpacked(payload: bytes) -> list[Record]:
-    return [Record._make(fields) for fields in _RECORD.iter_unpack(payload)]
-
-
-@dataclass(slots=True)
-class Disk:
-    """``records`` is what the page cache shows; ``durable`` of them survive a power cut. ``acked``:
-    what owners on this disk acknowledged, at any level.
-    """
-
-    name: int
-    epoch: int = 0
-    records: list[Record] = field(default_factory=list)
-    durable: int = 0
-    group_at: int = 0  # where the last group that was synced begins
-    known: tuple[int, int] = (0, 0)  # what the last Shipped notice said
-    aside: list[tuple[int, Record]] = field(default_factory=list)
-    acked: set[int] = field(default_factory=set)
-
-    def check(self) -> None:
-        held = {record.ident for record in self.records[: self.durable]}
-        held |= {record.ident for _, record in self.aside}
-        if not self.acked <= held:
-            raise Violation(f"disk {self.name} lost {sorted(self.acked - held)}")
 
 
 @dataclass(slots=True, eq=False)
@@ -329,10 +288,13 @@ class Crashed(Exception):
 
 class World:
     """One seed's. ``run`` draws so many steps, then everything heals and all promises are called
-    in.
+    in. ``store``: a real one behind the lossy network, None: a dict.
     """
 
-    def __init__(self, seed: int, rules: Rules | None = None) -> None:
+    def __init__(
+        self, seed: int, rules: Rules | None = None, store: ObjectStore | None = None
+    ) -> None:
+        self.store = store
         self.random = random.Random(seed)
         self.rules = rules or Rules()
         self.now_us = 0
@@ -362,6 +324,8 @@ class World:
 
     def store_answers(self, question: StoreQuestion) -> Answer:
         objects, number, call = self.objects, question.number, question.call
+        if self.store is not None:
+            return self.real_store_answers(self.store, question)
         match question:
             case Look():
                 return Looked(call, number in objects)
@@ -377,6 +341,17 @@ class World:
                 return HeaderRead(call, decode_header(objects[number]))
             case Fetch():
                 return Fetched(call, decode_header(objects[number]), 0, False)
+
+    def real_store_answers(self, store: ObjectStore, question: StoreQuestion) -> Answer:
+        """The same, of a real one; ``objects`` is what was put into it."""
+        answer = carry_out(store, PREFIX, question)
+        if isinstance(question, Put) and answer == PutAnswered(question.call, True):
+            self.check_put(question.number, question.data)
+            self.objects[question.number] = question.data
+        if isinstance(answer, Got):
+            assert decode_object(self.objects[question.number]) == (answer.header, answer.payload)
+            return Fetched(answer.call, answer.header, 0, False)
+        return answer
 
     def check_put(self, number: int, data: bytes) -> None:
         header = decode_header(data)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import socket
 import subprocess
 import sys
 import threading
@@ -17,6 +18,26 @@ from neverforget.storage.errors import InvalidArgument, Unavailable
 from neverforget.storage.object_cloud import check_conditions
 from neverforget.storage.object_folder import FolderStore
 from neverforget.storage.object_store import ObjectStore, open_object_store
+from neverforget.storage.shipping_calls import Got, carry_out
+from neverforget.storage.shipping_events import (
+    Bad,
+    Failed,
+    Fetch,
+    HeaderRead,
+    Look,
+    Looked,
+    Put,
+    PutAnswered,
+    ReadHeader,
+    StoreQuestion,
+)
+from neverforget.storage.shipping_object import (
+    Author,
+    Run,
+    decode_header,
+    encode_fence,
+    encode_run,
+)
 from tests.fakes.crash_filesystem import CrashFileSystem
 from tests.storage.object_stores import (
     UnreliableStore,
@@ -27,8 +48,10 @@ from tests.storage.object_stores import (
     s3_server,
     s3_store,
 )
+from tests.storage.shipping_simulator import World
 
 KEY = "store/partition-0/0000000000000001"
+AUTHOR = Author(bytes(16), 7, 1)
 OTHER = "store/partition-0/0000000000000002"
 
 
@@ -177,6 +200,71 @@ def test_a_put_whose_answer_was_lost_stands_there_and_is_told_from_another(
     assert found is not None and found.data == b"mine"
 
 
+def test_a_slow_put_that_arrives_late_changes_nothing(store: ObjectStore) -> None:
+    """Its sender gave up, and another owner has the number by now."""
+    slow = UnreliableStore(store)
+    sent, arrives = threading.Event(), threading.Event()
+
+    def hold(operation: str, key: str) -> None:
+        sent.set()
+        assert arrives.wait(60)
+
+    slow.before = hold
+    with ThreadPoolExecutor(1) as pool:
+        late = pool.submit(slow.put_new, KEY, b"of the owner before")
+        assert sent.wait(60)
+        assert store.put_new(KEY, b"of the owner after")
+        arrives.set()
+        assert late.result() is False
+    found = store.get(KEY)
+    assert found is not None and found.data == b"of the owner after"
+
+
+def test_a_server_that_never_answers_is_unavailable_in_time(endpoint: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        store = s3_store(f"http://127.0.0.1:{silent.getsockname()[1]}", "bucket", timeout_s=0.2)
+        with pytest.raises(Unavailable) as failed:
+            store.put_new(KEY, b"x")
+        assert failed.value.outcome == "unknown"
+        with pytest.raises(Unavailable):
+            store.head(KEY)
+
+
+def test_what_is_asked_of_a_store_is_answered_whatever_happens(store: ObjectStore) -> None:
+    unreliable = UnreliableStore(store)
+    fence = encode_fence(AUTHOR, 1, 1, 0)
+    run = encode_run(AUTHOR, 2, 1, Run(0, 1 << 20, 1, 64, 72, 0, b"12345678"))
+    store.put_new("a/0000000000000002", run)
+    store.put_new("a/0000000000000003", run[:-1] + b"!")
+    store.put_new("a/0000000000000004", b"no object of ours")
+
+    def ask(question: StoreQuestion) -> object:
+        return carry_out(unreliable, "a/", question)
+
+    assert ask(Look(1, 1)) == Looked(1, False)
+    assert ask(Put(2, 1, fence)) == PutAnswered(2, True)
+    assert ask(Put(3, 1, fence)) == PutAnswered(3, False)
+    assert ask(Look(4, 1)) == Looked(4, True)
+    assert ask(ReadHeader(5, 1)) == HeaderRead(5, decode_header(fence))
+    assert ask(Fetch(6, 2, 0)) == Got(6, decode_header(run), b"12345678")
+    bad: list[StoreQuestion] = [
+        Fetch(7, 3, 0),
+        ReadHeader(8, 4),
+        Fetch(9, 4, 0),
+        ReadHeader(10, 5),
+        Fetch(11, 5, 0),
+    ]
+    assert [type(ask(question)) for question in bad] == [Bad] * 5
+    unreliable.before = fails("head", "get", "get_start", "put_new")
+    unanswered: list[StoreQuestion] = [
+        Look(1, 1),
+        ReadHeader(1, 1),
+        Fetch(1, 1, 0),
+        Put(1, 9, fence),
+    ]
+    assert [type(ask(question)) for question in unanswered] == [Failed] * 4
+
+
 def test_a_server_that_is_gone_is_unavailable(endpoint: str) -> None:
     with s3_server() as another:
         make_bucket(another, "bucket")
@@ -208,6 +296,12 @@ def test_a_bucket_that_is_missing_is_not_an_empty_one(endpoint: str) -> None:
     ):
         with pytest.raises(Unavailable):
             call()
+
+
+def test_a_world_of_owners_ships_to_it_and_keeps_its_promises(store: ObjectStore) -> None:
+    """The simulator's network in front of a real store: see ``shipping_simulator``."""
+    world = World(3, store=store).run(500)
+    assert len(world.objects) > 5
 
 
 # ---- opening -------------------------------------------------------------------------------------

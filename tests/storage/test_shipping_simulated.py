@@ -5,6 +5,8 @@ A simulator that no mutant fails under proves nothing: each one breaks one rule 
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from neverforget.storage.shipping_events import (
@@ -19,7 +21,11 @@ from neverforget.storage.shipping_events import (
     Shipped,
 )
 from neverforget.storage.shipping_machine import Shipping
-from tests.storage.shipping_simulator import Rules, Violation, World
+from neverforget.storage.shipping_object import object_key
+from tests.fakes.crash_filesystem import CrashFileSystem
+from tests.storage.object_stores import crashing_folder, folder
+from tests.storage.shipping_disk import Violation
+from tests.storage.shipping_simulator import PREFIX, Rules, World
 
 STEPS = 1_000
 SEEDS = 300
@@ -52,6 +58,17 @@ def test_a_world_is_the_same_whenever_its_seed_is() -> None:
     first, again = run(3), run(3)
     assert first.objects == again.objects and len(first.objects) > 10
     assert first.replicated == again.replicated and first.replicated
+
+
+@pytest.mark.parametrize("kind", ["disk", "memory"])
+def test_the_same_world_comes_of_a_real_folder(kind: str, tmp_path: Path) -> None:
+    for number in (1, 2, 3):
+        root = tmp_path / str(number)
+        store = folder(root) if kind == "disk" else crashing_folder(CrashFileSystem())
+        world = World(number, store=store).run(STEPS)
+        assert world.objects == run(number).objects
+        keys = [key for key, _ in store.list(PREFIX)]
+        assert keys == [object_key(PREFIX, n) for n in range(1, len(world.objects) + 1)]
 
 
 # ---- mutants -------------------------------------------------------------------------------------
