@@ -10,7 +10,9 @@ Every result tells which legs found it at which rank (1 is best), and the arithm
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import accumulate
 from typing import Final, Generic, TypeVar
 
 import msgspec
@@ -25,6 +27,7 @@ LEGS: Final = (TEXT, CONTEXT, VECTOR)
 BY_SCORE, BY_RANK = FUSIONS = ("weighted", "rrf")
 
 SHOWN: Final = 10  # places, in which the best match of each leg is found if the leg is sure of it
+_NEARLY: Final = 0.8  # of what is not valid now: what matches so well comes before it
 _SURE: Final = 0.6  # it is if no more than so many candidates get more of its score, as 0..1
 
 K = TypeVar("K", bound=int | str)
@@ -35,15 +38,17 @@ class FusionConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     ``text``, ``context``, ``vector``: what a leg counts for. ``speaker``: added, under
     ``weighted``, to a memory that was spoken by the one person whom the query names; from 0.1 to
-    0.3 it makes little difference. ``candidates``: how many each leg contributes; more than 100
-    change nothing, because every candidate is scored by every leg. ``rrf_k``: how little the first
-    ranks of ``reciprocal`` stand out.
+    0.3 it makes little difference. ``past``: what part of its score a memory loses that is not
+    valid now, so that of two that say much the same the one comes first that holds. ``candidates``:
+    how many each leg contributes; more than 100 change nothing, because every candidate is scored
+    by every leg. ``rrf_k``: how little the first ranks of ``reciprocal`` stand out.
     """
 
     text: float = 0.2
     context: float = 0.2
     vector: float = 0.6
     speaker: float = 0.15
+    past: float = 0.5
     candidates: int = 100
     rrf_k: int = 60
 
@@ -52,6 +57,8 @@ class FusionConfig(msgspec.Struct, frozen=True, kw_only=True):
             value = getattr(self, name)
             if not 0 <= value < float("inf"):
                 raise InvalidArgument(f"{name}={value!r}: a weight is a number from 0 on")
+        if not 0 <= self.past <= 1:
+            raise InvalidArgument(f"past={self.past!r}: a number from 0 to 1")
         for name in ("candidates", "rrf_k"):
             if getattr(self, name) < 1:
                 raise InvalidArgument(f"{name}={getattr(self, name)!r}: a whole number from 1 on")
@@ -89,8 +96,9 @@ class Share(msgspec.Struct, frozen=True):
 
 
 class Fused(msgspec.Struct, Generic[K], frozen=True):
-    """``score`` is the sum of the shares' points, of ``boost``, and of ``lift``, by which it was
-    raised to stand among the first ``SHOWN``.
+    """``score`` is the sum of the shares' points, of ``boost``, of ``past``, which is below 0 for
+    what is not valid now, and of ``lift``, by which it was raised to stand among the first
+    ``SHOWN``.
     """
 
     what: K
@@ -99,6 +107,7 @@ class Fused(msgspec.Struct, Generic[K], frozen=True):
     boost: float = 0.0
     lift: float = 0.0
     rrf_k: int | None = None
+    past: float = 0.0
 
     @property
     def sources(self) -> dict[str, int]:
@@ -110,6 +119,8 @@ class Fused(msgspec.Struct, Generic[K], frozen=True):
         lines: list[str] = [self._line(share) for share in self.shares]
         if self.boost:
             lines.append(f"speaker: +{self.boost:.9f}")
+        if self.past:
+            lines.append(f"not valid now: {self.past:.9f}")
         if self.lift:
             lines.append(f"best match of a search, raised to the first {SHOWN}: +{self.lift:.9f}")
         return "\n".join([*lines, f"score = {self.score:.9f}"])
@@ -133,12 +144,15 @@ def weighted(
     *,
     boosted: Collection[K] = (),
     boost: float = 0.0,
+    past: Collection[K] = (),
+    loss: float = 0.0,
     limit: int | None = None,
 ) -> list[Fused[K]]:
     """Best first, equal scores by ascending ``what``. Each leg's scores are stretched so that its
     worst candidate has 0 and its best 1 (all equal: 1); without a score it is 0. The best match of
-    a leg that is sure of it is among the first ``SHOWN``. ``limit``: so many are wanted, the
-    arithmetic of the others is not kept.
+    a leg that is sure of it is among the first ``SHOWN``. ``past``: what loses the part ``loss``
+    of its score, and more where others that match nearly as well would come behind it still.
+    ``limit``: so many are wanted, the arithmetic of the others is not kept.
     """
     legs = list(legs)
     totals: dict[K, float] = dict.fromkeys((what for leg in legs for what, _ in leg.ranked), 0.0)
@@ -148,11 +162,15 @@ def weighted(
             totals[what] += one.weight * one.value(score)
     for what in totals.keys() & set(boosted):
         totals[what] += boost
-    order = sorted(totals, key=lambda what: (-totals[what], what))
+    gone = totals.keys() & set(past)
+    lost = _lost(gone, totals, stretched, loss) if gone and loss else {}
+    for what, points in lost.items():
+        totals[what] += points
+    order = sorted(totals, key=lambda what: (-totals[what], what in lost, what))
     scores = totals
     if raised := _raised(order, totals, stretched):
         scores = totals | raised
-        order.sort(key=lambda what: (-scores[what], what not in raised, what))
+        order.sort(key=lambda what: (-scores[what], what not in raised, what in lost, what))
     return [
         Fused(
             what,
@@ -160,9 +178,30 @@ def weighted(
             tuple(one.share(what) for one in stretched),
             boost if what in boosted else 0.0,
             scores[what] - totals[what],
+            past=lost.get(what, 0.0),
         )
         for what in order[:limit]
     ]
+
+
+def _lost(
+    past: Collection[K],
+    totals: Mapping[K, float],
+    legs: Sequence[_Stretched[K]],
+    loss: float,
+) -> dict[K, float]:
+    """What each of ``past`` loses. How well something matches is judged by its scores as they are:
+    of two candidates the worse one has 0 when they are stretched, however near it is.
+    """
+    valid = sorted((sum(one.strength(what) for one in legs), what) for what in totals.keys() - past)
+    strengths = [strength for strength, _ in valid]
+    least = [*accumulate((totals[what] for _, what in reversed(valid)), min)][::-1]
+    lost: dict[K, float] = {}
+    for what in past:
+        left = totals[what] * (1 - loss)
+        at = bisect_left(strengths, _NEARLY * sum(one.strength(what) for one in legs))
+        lost[what] = min([left, *least[at : at + 1]]) - totals[what]
+    return lost
 
 
 def _raised(
@@ -204,6 +243,11 @@ class _Stretched(Generic[K]):
         span = self.high - self.low
         return (score - self.low) / span if span > 0 else 1.0
 
+    def strength(self, what: K) -> float:
+        """Its part of the best score there is, times the weight."""
+        score = self.scores.get(what, 0.0)
+        return self.weight * score / self.high if score > 0 else 0.0
+
     def share(self, what: K) -> Share:
         score = self.scores.get(what)
         value = 0.0 if score is None else self.value(score)
@@ -212,10 +256,16 @@ class _Stretched(Generic[K]):
 
 
 def reciprocal(
-    legs: Iterable[Leg[K]], weights: Mapping[str, float] | None = None, *, k: int = 60
+    legs: Iterable[Leg[K]],
+    weights: Mapping[str, float] | None = None,
+    *,
+    k: int = 60,
+    past: Collection[K] = (),
+    loss: float = 0.0,
 ) -> list[Fused[K]]:
     """Reciprocal rank fusion: the sum of weight / (k + rank) over the legs that found it. Best
-    first, equal scores by ascending ``what``. Without ``weights`` each leg counts 1.
+    first, equal scores by ascending ``what``. Without ``weights`` each leg counts 1. ``past``: what
+    loses the part ``loss`` of its score.
     """
     shares: dict[K, list[Share]] = {}
     for leg in legs:
@@ -223,9 +273,12 @@ def reciprocal(
         for rank, (what, score) in enumerate(leg.ranked, 1):
             its = shares.setdefault(what, [])
             its.append(Share(leg.name, rank, score, 1 / (k + rank), weight))
-    return _sorted(
-        Fused(what, sum(s.points for s in its), tuple(its), rrf_k=k) for what, its in shares.items()
-    )
+    found = []
+    for what, its in shares.items():
+        score = sum(share.points for share in its)
+        lost = -loss * score if what in past else 0.0
+        found.append(Fused(what, score + lost, tuple(its), rrf_k=k, past=lost))
+    return _sorted(found)
 
 
 def _sorted(found: Iterable[Fused[K]]) -> list[Fused[K]]:

@@ -102,7 +102,7 @@ class LongTerm(RegionOwner[LongTermRegion]):
             embedding,
             self._embedder,
             spec.reply_bytes_max,
-            clock.monotonic,
+            clock,
             self._tell_news,
         )
         self._recording = RecallRecording(clock.monotonic)

@@ -225,7 +225,7 @@ class Recall(Request, tag=55):
     """``query``: packed str. ``wanted``: packed MemoryFilter, its timeframe resolved. ``after``:
     the log position up to which everything is to be found (0: whatever there is). ``wait_ms``: how
     long to wait for that and for the embedder. ``by``: the agent that asks, "": none, nor to be
-    counted.
+    counted. ``now``: what is valid then is preferred; None: by the owner's clock.
     """
 
     query: bytes
@@ -238,6 +238,7 @@ class Recall(Request, tag=55):
     after: int
     wait_ms: int
     by: str = ""
+    now: int | None = None
 
 
 class AuditMemories(Request, tag=56):

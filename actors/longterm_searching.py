@@ -26,6 +26,7 @@ from neverforget.actors.recall_answers import Hits
 from neverforget.actors.searching import STRATEGIES, check_query, check_search
 from neverforget.actors.store_embedder import StoreEmbedder
 from neverforget.actors.worker_threads import WorkerThreads
+from neverforget.storage.clock import Clock
 from neverforget.storage.errors import (
     InvalidArgument,
     NeverforgetError,
@@ -68,13 +69,14 @@ class Recalls:
         embedding: Embedding | None,
         embedder: StoreEmbedder,
         reply_bytes_max: int,
-        monotonic: Callable[[], float],
+        clock: Clock,
         wake: Callable[[], None],
     ) -> None:
         self._config = config
         self._embedder, self._health = embedder, embedder.health
         self._reply_bytes_max = reply_bytes_max
-        self._monotonic = monotonic
+        self._monotonic = clock.monotonic
+        self._now_us = clock.now_us
         self._wake = wake
         self._vectors = None if embedding is None else QueryVectors(embedding, embedder.health)
         self._threads = WorkerThreads("neverforget-search", SEARCH_THREADS)
@@ -238,7 +240,8 @@ class Recalls:
         if request.strategy == "vector" and isinstance(asked.vector, NeverforgetError):
             raise _of_embedder(asked.vector)
         vector = asked.vector if asked.has_vector else None
-        hits = Hits(index.view, query, vector, asked.wanted, request, self._config)
+        now = self._now_us() if request.now is None else request.now
+        hits = Hits(index.view, query, vector, asked.wanted, request, self._config, now)
         found, more = hits.found(view, self._reply_bytes_max)
         reason = self._why_incomplete(asked, view, searched)
         return RecallReply(request.id, packed(found), more, reason is None, view.waiting, reason)

@@ -42,7 +42,9 @@ class _Group:
 
 
 class Hits:
-    """``fresh``: the view of now, for when a hit has vanished from the first one."""
+    """``fresh``: the view of now, for when a hit has vanished from the first one. ``now``:
+    microseconds, what is valid then is preferred.
+    """
 
     def __init__(
         self,
@@ -52,6 +54,7 @@ class Hits:
         wanted: MemoryFilter,
         request: Recall,
         config: FusionConfig,
+        now: int,
     ) -> None:
         self._fresh = fresh
         self._query = query
@@ -59,6 +62,7 @@ class Hits:
         self._wanted = wanted
         self._request = request
         self._config = config
+        self._now = now
 
     def found(self, view: LongTermView, bytes_max: int) -> tuple[list[FoundMemory], bool]:
         """Best first, and whether the bound left some out; never empty because of it."""
@@ -94,6 +98,7 @@ class Hits:
                 fusion=self._request.fusion,
                 limit=window,
                 config=self._config,
+                now=self._now,
             )
             groups = self._grouped(view, results)
             enough = len(groups) >= wanted or len(results) < window
@@ -170,6 +175,7 @@ def _arithmetic(fused: Fused[int]) -> dict[str, Any]:
     return {
         "legs": legs,
         "boost": fused.boost,
+        "past": fused.past,
         "lift": fused.lift,
         "score": fused.score,
         "text": fused.explain(),

@@ -82,9 +82,11 @@ def search(
     limit: int = 10,
     offset: int = 0,
     config: FusionConfig | None = None,
+    now: int | None = None,
 ) -> list[Result]:
     """The memories at ``offset``..``offset + limit``, best first. ``vector``: of
-    ``query.meaning``, None where there is no embedder: then the words alone are searched.
+    ``query.meaning``, None where there is no embedder: then the words alone are searched. ``now``:
+    what is valid then is preferred, unless ``wanted.as_of`` says when it is to be valid.
 
     Raises InvalidArgument.
     """
@@ -94,12 +96,13 @@ def search(
     if vector is None:
         names = [name for name in names if name != VECTOR]
     gate = view.gate(wanted)
+    now = now if wanted.as_of is None and config.past > 0 else None
     depth = max(config.candidates, offset + limit)
     found = {name: _find(view, name, query, vector, depth, gate) for name in names}
     if fusion == BY_RANK:
-        results = _by_rank(found, config)
+        results = _by_rank(view, found, config, now)
     else:
-        results = _by_score(view, query, vector, found, config, offset + limit)
+        results = _by_score(view, query, vector, found, config, now, offset + limit)
     return results[offset : offset + limit]
 
 
@@ -130,14 +133,17 @@ def _find(
     return view.find_words(query.words, depth, gate, name)
 
 
-def _by_rank(found: dict[str, Found], config: FusionConfig) -> list[Result]:
+def _by_rank(
+    view: LongTermView, found: dict[str, Found], config: FusionConfig, now: int | None
+) -> list[Result]:
     """Of each memory the part counts that the leg with the most weight found."""
     weights = config.weights()
     parts: dict[int, int] = {}
     for name in sorted(found, key=weights.__getitem__):
         parts.update(zip(found[name].rows, found[name].parts))
     legs = [Leg(name, list(zip(its.rows, its.scores))) for name, its in found.items()]
-    fused = reciprocal(legs, k=config.rrf_k)
+    past = _past(view, {row: row for row in parts}, now)
+    fused = reciprocal(legs, k=config.rrf_k, past=past, loss=config.past)
     return [Result(one.what, parts[one.what], one) for one in fused]
 
 
@@ -147,6 +153,7 @@ def _by_score(
     vector: Any,
     found: dict[str, Found],
     config: FusionConfig,
+    now: int | None,
     limit: int,
 ) -> list[Result]:
     memory_of = {part: row for its in found.values() for part, row in zip(its.parts, its.rows)}
@@ -169,6 +176,8 @@ def _by_score(
         _shares(legs, config),
         boosted=boosted,
         boost=config.speaker,
+        past=_past(view, memory_of, now),
+        loss=config.past,
         limit=limit if len(set(memory_of.values())) == len(everything) else None,
     )
     best: dict[int, Result] = {}
@@ -177,6 +186,14 @@ def _by_score(
         if row not in best:
             best[row] = Result(row, one.what, one)
     return list(best.values())
+
+
+def _past(view: LongTermView, memory_of: dict[int, int], now: int | None) -> set[int]:
+    """Parts of memories that are not valid ``now``."""
+    if now is None or not memory_of:
+        return set()
+    valid = view.rows.valid_at(list(memory_of.values()), now).tolist()
+    return {part for part, its in zip(memory_of, valid) if not its}
 
 
 def _shares(legs: list[Leg[int]], config: FusionConfig) -> dict[str, float]:

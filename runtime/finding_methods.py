@@ -154,13 +154,14 @@ class FindingMethods(StoreRunning):
         each of them, or a tag below it. agent: who remembered it. where: conditions on metadata
         and on importance, confidence, source, speaker and key: {"metadata.path": value}, or
         {"metadata.path": {"$gt": …}} with $eq $ne $gt $gte $lt $lte $in $nin; numbers compare as
-        numbers, what is missing does not match. as_of: valid at that time.
+        numbers, what is missing does not match. as_of: valid at that time; without it what is
+        valid now comes before what has ended, or been superseded, or not begun yet.
 
         timeframe: when it occurred, else was remembered: a phrase ("last week", "3 days ago",
         "since monday"), a date, or a pair (start, stop) of aware datetimes, half-open, None for an
         open side. "auto" takes the phrase out of the query; ``Hits.timeframe`` says what was
-        taken. tz: the zone of the phrase, else the store's ``timezone``; now: the moment it is
-        seen from.
+        taken. tz: the zone of the phrase, else the store's ``timezone``; now: the moment it, and
+        what is valid, is seen from.
 
         wait: seconds to wait until what this client wrote before is searchable, and for the
         embedder. Then it answers with what there is and ``Hits.complete`` is False. explain: each

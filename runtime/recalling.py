@@ -18,7 +18,7 @@ from neverforget.runtime.memory_values import Hit, Hits, Timeframe
 from neverforget.runtime.operation import LONGTERM, Call, Context, Operation
 from neverforget.runtime.scope import Scope
 from neverforget.runtime.timeframe_argument import resolved_us, taken_from
-from neverforget.runtime.times import from_us
+from neverforget.runtime.times import from_us, to_us
 from neverforget.storage.errors import InvalidArgument
 from neverforget.storage.longterm_results import MemoryFilter
 from neverforget.storage.type_names import a_type
@@ -31,7 +31,9 @@ WAIT_S_MAX = 86_400.0
 
 
 class Question(NamedTuple):
-    """What is asked of the owner. ``query``: without the time phrase that was taken out of it."""
+    """What is asked of the owner. ``query``: without the time phrase that was taken out of it.
+    ``now_us``: of which what is valid is preferred; None: by the owner's clock.
+    """
 
     query: str
     wanted: MemoryFilter
@@ -42,6 +44,7 @@ class Question(NamedTuple):
     offset: int
     explain: bool
     wait_s: float
+    now_us: int | None
 
 
 def question(
@@ -87,6 +90,7 @@ def question(
         whole(offset, "offset", 0, LIMIT_MAX),
         bool(explain),
         checked_wait(wait),
+        None if now is None else to_us(now, "now"),
     )
 
 
@@ -130,6 +134,7 @@ def recall(context: Context, scope: Scope, asked: Question) -> Operation[Hits]:
             context.longterm.end,
             int(asked.wait_s * 1000),
             by,
+            asked.now_us,
         )
         by = ""  # it is one recall, however many requests it takes
         # The owner may use up all of ``wait`` before it begins to search.

@@ -198,6 +198,11 @@ class RowsView:
         mask: Array = self.column("speaker")[rows] == code
         return mask
 
+    def valid_at(self, rows: Any, at: int) -> Array:
+        """Which of ``rows``, a list or array of them, are valid at that time."""
+        began: Array = self.column("valid_from")[rows] <= at
+        return began & (self.column("valid_to")[rows] > at)
+
 
 def _key(wanted: MemoryFilter) -> Hashable:
     types = None if wanted.types is None else tuple(wanted.types)

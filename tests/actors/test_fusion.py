@@ -182,3 +182,35 @@ def test_weights_that_mean_nothing_are_refused() -> None:
     for each in wrong:
         with pytest.raises(InvalidArgument):
             FusionConfig(**each)
+
+
+def test_what_is_not_valid_now_loses_part_of_its_score() -> None:
+    legs = [Leg(TEXT, [("old", 4.0), ("new", 3.0), ("other", 1.0)])]
+    found = weighted(legs, {TEXT: 1.0}, boosted={"old"}, boost=0.2, past={"old", "none"}, loss=0.5)
+    assert [one.what for one in found] == ["new", "old", "other"], "the other one is far off"
+    old = found[1]
+    assert (old.score, old.past) == (pytest.approx(0.6), pytest.approx(-0.6))
+    assert "not valid now: -0.600000000" in old.explain() and found[0].past == 0.0
+    ranked = reciprocal([leg(TEXT, "old", "new", "other")], past={"old"}, loss=0.5)
+    assert [one.what for one in ranked] == ["new", "other", "old"]
+    assert ranked[2].score == pytest.approx(0.5 / 61) == -ranked[2].past
+
+
+def test_of_two_that_match_alike_the_valid_one_comes_first_however_few_there_are() -> None:
+    """The worst candidate of a leg has 0 when its scores are stretched: of two memories the one
+    that was superseded stood before the one that holds, for a hundredth of a score.
+    """
+    legs = [Leg(TEXT, [("old", 4.0), ("new", 3.9)]), Leg(VECTOR, [("old", 0.81), ("new", 0.8)])]
+    weights = {TEXT: 0.4, VECTOR: 0.6}
+    assert [one.what for one in weighted(legs, weights)] == ["old", "new"]
+    new, old = weighted(legs, weights, past={"old"}, loss=0.5)
+    assert (new.what, new.score, old.score, old.past) == ("new", 0.0, 0.0, -1.0)
+    assert [one.what for one in weighted(legs, weights, past={"old", "new"}, loss=0.5)] == [
+        "old", "new",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("past", [-0.1, 1.1, float("nan")])
+def test_the_loss_is_a_part(past: float) -> None:
+    with pytest.raises(InvalidArgument):
+        FusionConfig(past=past)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from neverforget.actors import longterm_messages as m
@@ -369,3 +370,15 @@ class Unreadable:
 
     def read_many(self, positions: Array, fields: Collection[int]) -> Iterator[tuple[int, Body]]:
         return read_each(self, positions)
+
+
+def test_what_is_valid_now_is_recalled_first(longterm: OwnedLongTerm) -> None:
+    """By the owner's clock, or seen from the moment that the caller names."""
+    now = longterm.clock.now_us()
+    longterm.remember("Ann lives in the town of Oslo", valid_to=now - 10)
+    longterm.remember("Ann lives in the town of Bergen", valid_from=now - 10)
+    asked = longterm.recall_request("where is Oslo, the town in which Ann lives?")
+    then = msgspec.structs.replace(asked, now=now - 20)
+    for request, expected in ((asked, ["Bergen", "Oslo"]), (then, ["Oslo", "Bergen"])):
+        found = hits(longterm.ask(request, m.RecallReply))
+        assert [hit.memory.text.split()[-1] for hit in found] == expected

@@ -291,3 +291,26 @@ def test_nothing_in_a_query_is_an_operator_or_raises(tmp_path: Path, strategy: s
             found = ask(bench, query, embed=False, strategy=strategy)
             words = {"barn", "lake"} & set(query.replace("/", " ").split())
             assert found or not words, query
+
+
+@pytest.mark.parametrize("fusion", ["weighted", "rrf"])
+def test_what_is_valid_now_comes_first(tmp_path: Path, fusion: str) -> None:
+    """What has ended, or was superseded, is found behind it; as_of asks for another time."""
+    with indexed(tmp_path) as bench:
+        bench.remember("Ann lives in the town of Oslo", valid_from=100, valid_to=200)
+        bench.remember("Ann lives in the town of Bergen", valid_from=200)
+        bench.remember("Ann lives in the town of Rome", valid_from=900)
+        bench.remember("a lake")
+        bench.follow()
+
+        def found(**how: Any) -> list[str]:
+            results = ask(bench, "Ann lives in the town of Oslo", fusion=fusion, **how)
+            return [text.split()[-1] for text in texts(bench, results)]
+
+        assert found()[0] == "Oslo"
+        assert found(now=300)[0] == "Bergen"
+        assert set(found(now=300)[:3]) == {"Bergen", "Oslo", "Rome"}
+        assert found(now=150)[0] == "Oslo" and found(now=950)[-1] != "Rome"
+        assert found(now=300, wanted=MemoryFilter(as_of=150)) == ["Oslo", "lake"]
+        even = FusionConfig(past=0.0)
+        assert found(now=300, config=even)[0] == "Oslo"
