@@ -35,6 +35,7 @@ from neverforget.storage.tail_window import parted
 
 Count = Callable[[Any], int]
 SUMMARY_SHARE = 10  # at most this part of the budget: one in ten
+SUMMARY_TOKENS_MAX = 2_000
 
 
 class Gathered(NamedTuple):
@@ -105,7 +106,7 @@ class Budget:
             items = self._filled(rest - min(wanted, half))
             if wanted + _tokens(items) <= rest:
                 return Shares(self._pinned + items, gathered.turns, 0)
-        summary = min(self._max // SUMMARY_SHARE, rest - half)
+        summary = min(self._max // SUMMARY_SHARE, SUMMARY_TOKENS_MAX, rest - half)
         items = self._filled(rest - half - summary)
         turns, used = _newest(gathered, rest - _tokens(items) - summary)
         if not turns:  # nothing matters more than what was said last

@@ -25,7 +25,13 @@ from neverforget.runtime.operation import Operation, SessionPlace
 from neverforget.runtime.timeframe.resolving import zone_of
 from neverforget.runtime.times import from_us
 from neverforget.runtime.values import Turn
-from neverforget.runtime.working_values import Context, ContextStrategy, LeftOut, WorkingItem
+from neverforget.runtime.working_values import (
+    Context,
+    ContextItem,
+    ContextStrategy,
+    LeftOut,
+    WorkingItem,
+)
 
 FIRST_TURNS = 32  # asked for at first; then twice as many each time
 TURNS_AT_A_TIME = 512
@@ -55,6 +61,7 @@ def context(client: Client, items: list[WorkingItem], wanted: Wanted) -> Operati
     summary = None
     if place is not None and shares.summary_room:
         earlier = yield from _before(client, place, first)
+        earlier = [turn for turn in earlier if not _is_told(turn, place, shares.items)]
         summary = summarized(earlier, first, shares.summary_room, count, wanted.timezone)
     left_out = LeftOut(len(best) - len(shares.items), first)
     made = Context(
@@ -108,3 +115,14 @@ def _before(client: Client, place: SessionPlace, seq: int) -> Operation[list[Tur
             break
         seq = piece.first
     return found
+
+
+def _is_told(turn: Turn, place: SessionPlace, items: list[ContextItem]) -> bool:
+    """A memory that was made of this turn is in the context: it need not be said twice."""
+    return any(
+        ref.session == place.name
+        and tuple(ref.namespace) == tuple(place.namespace)
+        and ref.first <= turn.seq <= ref.last
+        for item in items
+        for ref in item.provenance
+    )

@@ -181,6 +181,16 @@ def test_what_was_recalled_is_in_no_summary(store: nf.Store, chat: nf.Session) -
     assert "Rome" not in made.summary and "Paris" not in made.summary
 
 
+def test_what_a_memory_tells_is_not_summarized_as_well(store: nf.Store, chat: nf.Session) -> None:
+    chat.append("user", "I moved to Bergen in 1991.", timestamp=NOW)
+    chat.append("user", "I was born in Rome in 1990.", timestamp=NOW)
+    told(chat, 60)
+    known = item("He moved to Bergen", 1, provenance=(nf.TurnRef((), "chat", 0, 0),))
+    made = assembled(store, [known], 700, chat)
+    assert made.summary is not None and "Rome" in made.summary
+    assert str(made).count("Bergen") == 1
+
+
 def test_where_nothing_is_a_fact_sentences_are_quoted(store: nf.Store, chat: nf.Session) -> None:
     chat.append_many(
         {"role": "assistant", "content": f"It is the {WORDS[n % 12]} that counts here, is it not?"}
