@@ -18,7 +18,7 @@ from bench.measure import Row, Table
 
 SCRIPTS = (
     *("append", "clients", "read", "open", "memory", "recovery", "recall"),
-    *("generations", "chunking"),
+    *("generations", "chunking", "reflecting"),
     *("locomo", "extraction", "planted"),
 )
 HEAD = """# Benchmarks
