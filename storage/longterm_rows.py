@@ -200,8 +200,9 @@ class RowsView:
 
     def valid_at(self, rows: Any, at: int) -> Array:
         """Which of ``rows``, a list or array of them, are valid at that time."""
-        began: Array = self.column("valid_from")[rows] <= at
-        return began & (self.column("valid_to")[rows] > at)
+        valid: Array = self.column("valid_from")[rows] <= at
+        valid &= self.column("valid_to")[rows] > at
+        return valid
 
 
 def _key(wanted: MemoryFilter) -> Hashable:

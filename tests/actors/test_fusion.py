@@ -189,7 +189,7 @@ def test_what_is_not_valid_now_loses_part_of_its_score() -> None:
     found = weighted(legs, {TEXT: 1.0}, boosted={"old"}, boost=0.2, past={"old", "none"}, loss=0.5)
     assert [one.what for one in found] == ["new", "old", "other"], "the other one is far off"
     old = found[1]
-    assert (old.score, old.past) == (pytest.approx(0.6), pytest.approx(-0.6))
+    assert old.score == pytest.approx(0.6) == -old.past
     assert "not valid now: -0.600000000" in old.explain() and found[0].past == 0.0
     ranked = reciprocal([leg(TEXT, "old", "new", "other")], past={"old"}, loss=0.5)
     assert [one.what for one in ranked] == ["new", "other", "old"]
