@@ -18,16 +18,15 @@ from neverforget.storage.format import Kind
 from neverforget.storage.log_heads import heads_of
 from neverforget.storage.longterm_results import Changes
 from neverforget.storage.region_options import RegionOptions
-from neverforget.storage.working_results import WorkingPlace, WorkingTask
+from neverforget.storage.working_results import WorkingTask
 from tests.fakes.crash_filesystem import ROOT, CrashFileSystem, Fault, Killed
 from tests.storage.small_longterm import LongTermBench, memory_id
-from tests.storage.small_working import MINE, TEAM, standing, told, work
+from tests.storage.small_working import MINE, told, work
+from tests.storage.working_life import PLACES, Life, seen
 
 DIRECTORY = ROOT / "lt"
 OPTIONS = RegionOptions(first_segment_bytes=8192, segment_bytes=16384)
 REQUEST = (5, 1)
-PLACED = WorkingPlace(("n",), "canary", False)
-PLACES = (MINE, TEAM, PLACED)
 
 
 def furnished(fs: CrashFileSystem) -> LongTermBench:
@@ -65,16 +64,6 @@ CHANGES: dict[str, Callable[[LongTermBench], object]] = {
     "erase": lambda b: b.erase(memory_id(2), request=REQUEST).ids,
     "erase where": lambda b: b.region.erase_where(("n",), **b.asked(request=REQUEST)).ids,
 }
-
-
-def seen(b: LongTermBench) -> Any:
-    """Without times: a death costs none, and a repeat has its own."""
-    evicted = [entry.details["ids"] for entry in b.audit(operation="evict")]
-    held = [
-        ([(name, tokens, pin, n) for name, tokens, pin, _, _, n in items], budget, list(members))
-        for items, budget, members in standing(b, *PLACES).values()
-    ]
-    return held, evicted
 
 
 def expected(change: str) -> tuple[Any, Any, object, int, int]:
@@ -155,42 +144,6 @@ def test_a_change_that_has_no_room_on_disk_changes_nothing(change: str) -> None:
 
 
 # ---- a longer life -------------------------------------------------------------------------------
-
-
-class Life:
-    """Requests 1, 2, 3, …. ``told``: all that is seen after each acknowledged one."""
-
-    def __init__(self) -> None:
-        self.done = 0
-        self.told: dict[int, Any] = {}
-
-    def ask(self, b: LongTermBench, number: int) -> None:
-        region, request = b.region, (9, number)
-        one = memory_id(1000 + number % 7)
-        step = number % 11
-        place = PLACES[number % 3]
-        if number <= 7:
-            b.drawn = 999 + number % 7
-            new = b.new("x" * (40 + number), importance=float(number % 3))
-            b.remember_many(new, request=request)
-        elif step == 1:
-            region.revise(one, Changes(text="y" * (30 + number % 50)), by="t", request=request)
-        elif step == 2 and number > 60:
-            b.region.erase_where(("n",), **b.asked(request=request))
-        elif step == 3:
-            task = WorkingTask(place, "join", agent=f"a{number % 4}")
-            region.work(task, by="t", request=request)
-        else:
-            operation = "add" if number % 2 else "recall"
-            task = WorkingTask(place, operation, [one], step == 4, 150)
-            region.work(task, by="t", request=request)
-        b.commit()
-
-    def live(self, b: LongTermBench, last: int) -> None:
-        while self.done < last:
-            self.ask(b, self.done + 1)
-            self.done += 1
-            self.told[self.done] = seen(b)
 
 
 @pytest.mark.parametrize("death", ["power_cut", "process_death"])
