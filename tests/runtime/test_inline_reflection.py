@@ -5,6 +5,8 @@ the store.
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -23,7 +25,7 @@ def say(chat: nf.Session, *texts: str) -> None:
 
 
 def texts(store: nf.Store, **where: Any) -> list[str]:
-    return sorted(memory.text for memory in store.memories(**where))
+    return sorted(memory.text for memory in store.memories(**where, limit=1_000))
 
 
 def threads() -> set[str]:
@@ -63,6 +65,48 @@ def test_what_was_said_to_a_command_is_reflected_by_who_opens_the_store(tmp_path
     with nf.open(path, **settings) as store:
         store.settle()
         assert texts(store)
+
+
+TALK = """
+import sys, time
+import neverforget as nf
+store = nf.open(sys.argv[1], inline=True, partitions=1, embedder="none", extractor="rules")
+chat = store.session("chat")
+for n in range(int(sys.argv[2])):
+    chat.append("user", f"I moved to town number {n} last year", name="Ada", sync="process")
+if len(sys.argv) > 3:
+    store.close()
+else:
+    while not store.status().reflection.turns_reflected:
+        time.sleep(0.001)
+heavy = ("neverforget.actors.reflector", "neverforget.actors.longterm", "faiss", "tantivy")
+print([name for name in heavy if name in sys.modules])
+"""
+
+
+def talk(path: Path, turns: int, *more: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", TALK, str(path), str(turns), *more], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.strip()
+
+
+def test_who_only_talks_for_a_short_while_loads_nothing_that_reflects(tmp_path: Path) -> None:
+    assert talk(tmp_path / "s", 99, "close") == "[]"
+
+
+def test_a_process_that_ends_amid_a_reflection_ends_well_and_the_next_goes_on(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "s"
+    talk(path, 1_000)
+    with nf.open(path, **SETTINGS) as store:
+        found = store.settle().reflection
+        assert found.due == 0 and found.turns < 100
+        store.reflect()
+        kept = texts(store)
+        assert len(kept) == len(set(kept)) == 1_000
 
 
 def test_a_store_closes_while_its_extractor_hangs(tmp_path: Path) -> None:
