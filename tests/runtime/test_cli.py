@@ -21,7 +21,7 @@ COMMANDS = (
     "serve", "status", "sessions", "append", "tail", "page", "import", "export", "verify", "backup",
     "config", "demo", "remember", "recall", "get", "memories", "revise", "history", "tag", "relate",
     "forget", "undo-forget", "archive", "unarchive", "purge", "erase", "audit", "deletion-report",
-    "reindex", "chunks", "context", "working-memory", "migrate-chunked", "reflect",
+    "reindex", "chunks", "context", "working-memory", "migrate-chunked", "reflect", "agents",
 )  # fmt: skip
 
 
