@@ -47,6 +47,7 @@ Progress = Callable[[int, int], None]
 PAUSE_S: Final = 0.05  # between two looks
 STATUS_S: Final = 5.0  # for the reflector to say how it is
 WAKE_EVERY_S: Final = 1.0
+STALLED_S: Final = 15.0  # without any progress, and with an error, nobody is waited for
 FAILED_SHOWN: Final = 100
 
 
@@ -128,17 +129,20 @@ class Reflection:
 
 
 class DueWait:
-    """Until no session is due. ``timeout_s`` 0: only look; None: however long it takes."""
+    """Until no session is due. ``timeout_s`` 0: only look; None: however long it takes, unless
+    nothing comes of it.
+    """
 
     def __init__(self, context: Context, extractor: str, timeout_s: float | None) -> None:
         self._partitions = 0 if extractor == extractors.NONE else context.partitions
         self._timeout_s = timeout_s
         now = time.monotonic()
         self._until = None if timeout_s is None else now + timeout_s
-        self._wake_at = now
+        self._wake_at = self._progress_at = now
+        self._done = 0
 
     def look(self) -> Operation[bool]:
-        """True: look again in a moment. Unavailable: there is no time left for that."""
+        """True: look again in a moment. Unavailable: there is no time left for that, or no use."""
         due = 0
         for partition in range(self._partitions):
             reply: StatusReply = yield Call(partition, Status(0))
@@ -153,12 +157,26 @@ class DueWait:
             )
         if now >= self._wake_at:
             self._wake_at = now + WAKE_EVERY_S
+            said: ReflectorStatusReply | None = None
             left_s = None if self._until is None else self._until - now
             try:
                 yield Call(REFLECTOR, WakeReflector(0), left_s)
+                told: ReflectorStatusReply = yield Call(REFLECTOR, Status(0), left_s)
+                said = told
             except Unavailable:
                 pass  # it is away, or on another node; it looks by itself, too
+            self._check_progress(said, due)
         return True
+
+    def _check_progress(self, reply: ReflectorStatusReply | None, due: int) -> None:
+        now = time.monotonic()
+        if reply is None or reply.running or reply.error is None or reply.turns != self._done:
+            self._progress_at = now
+            self._done = 0 if reply is None else reply.turns
+        elif now - self._progress_at >= STALLED_S:
+            raise Unavailable(
+                f"{due:,} sessions cannot be reflected: {reply.error}", outcome="not_applied"
+            )
 
 
 def info(

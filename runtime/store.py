@@ -136,7 +136,8 @@ class Store(MemoryMethods, WorkingMethods, ForgettingMethods):
         and every queue is empty.
 
         timeout: seconds that reflection, and then each owner, may take, then Unavailable; 0 is to
-        look once. progress: called with (owners done, all).
+        look once. Unavailable, too, where sessions are due that cannot be reflected: nothing has
+        come of it for 15 s. progress: called with (owners done, all).
         """
         wait = self._due_wait(timeout)
         while self._run(wait.look()):

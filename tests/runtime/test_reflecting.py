@@ -9,7 +9,7 @@ import pytest
 
 import neverforget as nf
 from neverforget.actors.longterm_messages import LongTermStatusReply
-from neverforget.actors.messages import AnyReply, Request, StatusReply
+from neverforget.actors.messages import AnyReply, DoneReply, Request, StatusReply
 from neverforget.actors.places import REFLECTOR
 from neverforget.actors.reflector_messages import (
     Reflect,
@@ -130,12 +130,35 @@ def test_waiting_ends_when_nothing_is_due() -> None:
         if isinstance(request, WakeReflector):
             woken.append(place)
             return nf.Unavailable("it is away", outcome="not_applied")
+        assert place != REFLECTOR
         return status(lag(dues.pop(0)))
 
     wait = reflecting.DueWait(context(), "rules", None)
     assert driven(wait.look(), answer) is True and woken == [REFLECTOR]
     assert driven(wait.look(), answer) is True and woken == [REFLECTOR]  # not at every look
     assert driven(wait.look(), answer) is False
+
+
+def test_nobody_waits_for_what_cannot_be_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store whose extractor, an object, was not given to its host had a ``settle`` for ever."""
+    monkeypatch.setattr(reflecting, "WAKE_EVERY_S", 0.0)
+    monkeypatch.setattr(reflecting, "STALLED_S", 0.0)
+    turns, running = [10, 20, 20, 20, 20], [1, 0, 0, 0, 0]
+    window = RunningWindow((), "s", 0, 59, 0)
+
+    def answer(place: int, request: Request) -> AnyReply:
+        if isinstance(request, WakeReflector):
+            return DoneReply(0)
+        if place == REFLECTOR:
+            at = [window] * running.pop(0)
+            return ReflectorStatusReply(0, 1, "", at, 0, 0, turns.pop(0), 1, 4, 0, "not given", 5)
+        return status(lag(1))
+
+    wait = reflecting.DueWait(context(), "rules", None)
+    assert driven(wait.look(), answer) is True  # a window is being worked on
+    assert driven(wait.look(), answer) is True  # and it was done
+    with pytest.raises(nf.Unavailable, match="2 sessions cannot be reflected: not given"):
+        driven(wait.look(), answer)
 
 
 def test_who_only_looks_is_told_that_sessions_are_due() -> None:
