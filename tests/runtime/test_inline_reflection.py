@@ -55,6 +55,15 @@ def test_what_was_said_often_enough_becomes_memories_by_itself(tmp_path: Path) -
         assert chat.info().consolidated_through == 3
 
 
+def test_a_session_that_fell_silent_is_reflected_too(tmp_path: Path) -> None:
+    often: dict[str, Any] = {"reflect_every_turns": 1_000, "reflect_after_s": 0.01}
+    with nf.open(tmp_path / "s", **SETTINGS, extractor=Noting(), **often) as store:
+        say(store.session("chat"), "one")
+        while not texts(store):
+            store.settle()
+        assert store.settle().reflection.turns == 0
+
+
 def test_what_was_said_to_a_command_is_reflected_by_who_opens_the_store(tmp_path: Path) -> None:
     path = tmp_path / "s"
     settings = {**SETTINGS, "extractor": "rules", "reflect_every_turns": 3}
