@@ -236,4 +236,12 @@ class SessionCore:
     def _erase(
         self, seqs: Any, confirm: object, reason: str | None, by: str | None
     ) -> Operation[ErasureReport]:
-        return writing.erase(self._context, self._place, self._doer(by), seqs, confirm, reason)
+        return writing.erase(
+            self._context,
+            tuple(self._scope.root),
+            self._place,
+            self._doer(by),
+            seqs,
+            confirm,
+            reason,
+        )

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from neverforget.actors.messages import Append, Erase, Fork, Hide, Refuse
 from neverforget.runtime.arguments import checked_seq, runs_of, whole
+from neverforget.runtime.erasing_facts import erase_learned
 from neverforget.runtime.operation import Call, Context, Operation, SessionPlace
 from neverforget.runtime.scope import checked_text
 from neverforget.runtime.session_reading import own_window
@@ -271,13 +272,16 @@ def _past(context: Context, place: SessionPlace, at: int) -> Operation[_Past]:
 
 def erase(
     context: Context,
+    scope: tuple[str, ...],
     place: SessionPlace,
     by: str,
     seqs: Any,
     confirm: object,
     reason: str | None,
 ) -> Operation[ErasureReport]:
-    """Zero the bodies of turns for good. ``seqs`` None: the whole session, its name too."""
+    """Zero the bodies of turns for good, and what was learned from them alone. ``seqs`` None: the
+    whole session, its name too. ``scope``: the view's root.
+    """
     runs = None if seqs is None else runs_of(seqs)
     reason = checked_reason(reason)
     if confirm is not CONFIRMED:
@@ -294,8 +298,23 @@ def erase(
         reason,
         *context.ids.next(),
     )
-    found = (yield Call(place.partition, request)).result
-    return ErasureReport(found.turns, found.bytes, tuple(found.unreachable), from_us(found.at))
+    try:
+        found = (yield Call(place.partition, request)).result
+    except NotFound:
+        if runs is None:  # erased before, perhaps by a call that did not come to its end
+            yield from erase_learned(context, scope, place, runs, by, reason)
+        raise
+    learned = yield from erase_learned(context, scope, place, runs, by, reason)
+    unreachable = [*found.unreachable, *(each for one in learned for each in one.unreachable)]
+    return ErasureReport(
+        turns=found.turns,
+        bytes=found.bytes + sum(one.bytes for one in learned),
+        unreachable=tuple(dict.fromkeys(unreachable)),
+        at=from_us(found.at),
+        memories=sum(one.memories for one in learned),
+        flagged=tuple(dict.fromkeys(each for one in learned for each in one.flagged)),
+        revised=tuple(dict.fromkeys(each for one in learned for each in one.revised)),
+    )
 
 
 def refuse(
