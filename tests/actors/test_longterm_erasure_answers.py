@@ -174,7 +174,8 @@ def test_writes_of_which_the_indexes_know_nothing_yet_do_not_spoil_the_generatio
     assert region is not None
     folder = longterm.directory / "derived-1"
     manifest = read_manifest(LocalFileSystem(), folder, region.state.log_id)
-    assert manifest.watermark == region.state.applied <= region.durable, "and is of one moment"
+    # What the erasure says when it is done changes nothing, and may come before that moment.
+    assert region.state.applied <= manifest.watermark <= region.durable, "and is of one moment"
 
 
 def test_a_sync_that_fails_where_a_generation_begins_is_the_end_of_the_region_only(

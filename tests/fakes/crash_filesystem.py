@@ -29,7 +29,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from neverforget.storage.errors import OutOfSpace
 from neverforget.storage.filesystem import Buffer
@@ -43,12 +43,15 @@ Op = Literal[
 ]  # fmt: skip
 
 
+# By their whole names: texts are compared much faster than paths. None stands for a directory.
+Names = dict[str, Inode | None]
+
+
 class Killed(BaseException):
     """The process died here. Not an Exception: no code under test may catch it and go on."""
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(NamedTuple):
     op: Op
     path: Path
 
@@ -83,8 +86,8 @@ class Fault:
 class _Change:
     """A change of names that is in the cache and not yet on the media."""
 
-    directories: set[Path]
-    apply: Callable[[dict[Path, Inode | None]], None]
+    directories: set[str]
+    apply: Callable[[Names], None]
 
 
 class CrashFileSystem:
@@ -110,9 +113,8 @@ class CrashFileSystem:
         self._random = random.Random(seed)
         self._faults: list[Fault] = []
         self._kill_at: tuple[int, bool] | None = None
-        # None stands for a directory.
-        self._names: dict[Path, Inode | None] = {root: None}
-        self._durable: dict[Path, Inode | None] = {root: None}
+        self._names: Names = {str(root): None}
+        self._durable: Names = {str(root): None}
         self._changes: list[_Change] = []
         self._guard = threading.RLock()  # segments are made by a worker thread
 
@@ -148,15 +150,15 @@ class CrashFileSystem:
                 change.apply(names)
         after = self._successor()
         survivors: dict[int, Inode] = {}
-        for path in sorted(names):
-            inode = names[path]
-            if not all(p in names for p in path.parents if p.is_relative_to(self.root)):
+        for name in sorted(names, key=lambda name: name.split("/")):
+            inode = names[name]
+            if not all(folder in names for folder in self._folders(name)):
                 continue  # in a directory that was lost
             if inode is not None:
                 if id(inode) not in survivors:
                     survivors[id(inode)] = inode.after_power_cut(self._random)
                 inode = survivors[id(inode)]
-            after._names[path] = inode
+            after._names[name] = inode
         after._durable = dict(after._names)
         self.dead = True
         return after
@@ -171,7 +173,7 @@ class CrashFileSystem:
 
     def durable_content(self, path: Path) -> bytes | None:
         """What is surely there after a power cut, None if the name is not (or not surely)."""
-        inode = self._durable.get(path)
+        inode = self._durable.get(str(path))
         return None if inode is None else inode.media_content()
 
     def _successor(self) -> CrashFileSystem:
@@ -187,16 +189,17 @@ class CrashFileSystem:
     def open(self, path: Path, *, create: bool = False, read_only: bool = False) -> CrashFile:
         with self._guard:
             self._check_alive()
-            self._directory(path.parent)
-            if path not in self._names:
+            name, folder = str(path), _folder(path)
+            self._directory(folder)
+            if name not in self._names:
                 if not create:
                     raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
                 with self._counted("create", path):
                     inode = Inode()
-                    self._change({path.parent}, lambda names: names.__setitem__(path, inode))
+                    self._change({folder}, lambda names: names.__setitem__(name, inode))
             elif create:
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
-            found = self._names[path]
+            found = self._names[name]
             if found is None:
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
             return CrashFile(self, path, found, read_only)
@@ -204,92 +207,101 @@ class CrashFileSystem:
     def rename(self, source: Path, target: Path) -> None:
         with self._guard, self._counted("rename", target):
             inode = self._inode(source)
-            self._directory(target.parent)
-            if target in self._names and self._names[target] is None:
-                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(target))
+            self._directory(_folder(target))
+            old, new = str(source), str(target)
+            if new in self._names and self._names[new] is None:
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), new)
 
-            def apply(names: dict[Path, Inode | None]) -> None:
-                names.pop(source, None)
-                names[target] = inode
+            def apply(names: Names) -> None:
+                names.pop(old, None)
+                names[new] = inode
 
-            self._change({source.parent, target.parent}, apply)
+            self._change({_folder(source), _folder(target)}, apply)
 
     def link(self, source: Path, target: Path) -> None:
         with self._guard, self._counted("link", target):
             inode = self._inode(source)
-            self._directory(target.parent)
-            if target in self._names:
-                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
-            self._change({target.parent}, lambda names: names.__setitem__(target, inode))
+            name, folder = str(target), _folder(target)
+            self._directory(folder)
+            if name in self._names:
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), name)
+            self._change({folder}, lambda names: names.__setitem__(name, inode))
 
     def unlink(self, path: Path) -> None:
         with self._guard, self._counted("unlink", path):
             self._inode(path)
-            self._change({path.parent}, lambda names: names.pop(path, None))
+            self._change({_folder(path)}, lambda names: names.pop(str(path), None))
 
     def make_directory(self, path: Path) -> None:
         with self._guard:
             self._check_alive()
-            for folder in reversed([path, *path.parents]):
-                if not folder.is_relative_to(self.root):
-                    continue
+            for folder in [*reversed(self._folders(str(path))), str(path)]:
                 if folder not in self._names:
-                    with self._counted("make_directory", folder):
-                        self._change({folder.parent}, partial(_make_directory, folder))
+                    with self._counted("make_directory", Path(folder)):
+                        self._change({_folder(folder)}, partial(_make_directory, folder))
                 elif self._names[folder] is not None:
-                    raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(folder))
+                    raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), folder)
 
     def remove_directory(self, path: Path) -> None:
         with self._guard, self._counted("remove_directory", path):
-            self._directory(path)
-            if any(other.parent == path for other in self._names if other != path):
-                raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), str(path))
-            self._change({path.parent}, lambda names: names.pop(path, None))
+            name = str(path)
+            self._directory(name)
+            if any(_folder(other) == name for other in self._names):
+                raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), name)
+            self._change({_folder(name)}, lambda names: names.pop(name, None))
 
     def is_directory(self, path: Path) -> bool:
         with self._guard:
             self._check_alive()
-            return path in self._names and self._names[path] is None
+            return self._names.get(str(path), self) is None
 
     def sync_directory(self, path: Path) -> None:
         with self._guard, self._counted("sync_directory", path):
-            self._directory(path)
+            name = str(path)
+            self._directory(name)
             if self.syncs_lie:
                 return
-            for change in [c for c in self._changes if path in c.directories]:
+            for change in [c for c in self._changes if name in c.directories]:
                 change.apply(self._durable)
                 self._changes.remove(change)
 
     def list_directory(self, path: Path) -> list[str]:
         with self._guard:
             self._check_alive()
-            self._directory(path)
-            return sorted(p.name for p in self._names if p.parent == path and p != path)
+            self._directory(str(path))
+            start = f"{path}/"
+            below = [name[len(start) :] for name in self._names if name.startswith(start)]
+            return sorted(name for name in below if "/" not in name)
 
     def exists(self, path: Path) -> bool:
         with self._guard:
             self._check_alive()
-            return path in self._names
+            return str(path) in self._names
 
     # ---- inside ----------------------------------------------------------------------------------
 
-    def _change(
-        self, directories: set[Path], apply: Callable[[dict[Path, Inode | None]], object]
-    ) -> None:
-        def run(names: dict[Path, Inode | None]) -> None:
+    def _change(self, directories: set[str], apply: Callable[[Names], object]) -> None:
+        def run(names: Names) -> None:
             apply(names)
 
         run(self._names)
         self._changes.append(_Change(directories, run))
 
-    def _directory(self, path: Path) -> None:
-        if path not in self._names:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
-        if self._names[path] is not None:
-            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
+    def _folders(self, name: str) -> list[str]:
+        """Those that it lies in, the innermost first, up to the root."""
+        found = []
+        while name not in ("", str(self.root)):
+            found.append(name := _folder(name))
+        return found
+
+    def _directory(self, name: str) -> None:
+        if name not in self._names:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
+        if self._names[name] is not None:
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), name)
 
     def _inode(self, path: Path) -> Inode:
-        inode = self._names.get(path)
+        inode = self._names.get(str(path))
         if inode is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
         return inode
@@ -309,8 +321,12 @@ class CrashFileSystem:
         return _Counted(self, op, path)
 
 
-def _make_directory(path: Path, names: dict[Path, Inode | None]) -> None:
-    names[path] = None
+def _folder(path: Path | str) -> str:
+    return str(path).rpartition("/")[0]
+
+
+def _make_directory(name: str, names: Names) -> None:
+    names[name] = None
 
 
 class _Counted:
