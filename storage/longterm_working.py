@@ -35,6 +35,7 @@ from neverforget.storage.working_room import ITEMS_MAX, leaving
 
 MEMBERS_MAX = 1_000  # of one working memory
 PROVENANCE_MAX = 8  # turns said with an item
+_PAGE_MAX = 250  # items: 5 ms
 _DERIVED_FROM = "derived-from"
 _NOWHERE = WorkingMemory(WorkingPlace((), "", False))  # what one is that nobody has used
 
@@ -86,10 +87,11 @@ class LongTermWorking:
             raise InvalidArgument("this working memory has no budget yet; pass max_tokens")
         recalled = task.operation == "recall"
         taken, refused = self._counted(task.ids, skip=recalled)
+        items = memory.items
         kept = {
-            wanted: item.tokens
-            for wanted, item in memory.items.items()
-            if item.pinned and (recalled or wanted not in taken)
+            wanted: items[wanted].tokens
+            for wanted in memory.pinned
+            if recalled or wanted not in taken
         }
         room = budget - sum(kept.values())
         if room < 0:
@@ -104,16 +106,17 @@ class LongTermWorking:
             _must_fit(taken, room, budget)
         if not taken and budget == memory.budget:
             return None, refused
-        after = {k: i.tokens for k, i in memory.items.items()} | taken
+        known = [items[wanted].tokens for wanted in taken if wanted in items]
+        count = len(items) + len(taken) - len(known)
         evicted = leaving(
             memory,
             self._state.table,
-            tokens=sum(after.values()),
-            count=len(after),
+            tokens=memory.tokens + sum(taken.values()) - sum(known),
+            count=count,
             budget=budget,
             staying=taken,
         )
-        if len(after) - len(evicted) > ITEMS_MAX:
+        if count - len(evicted) > ITEMS_MAX:
             raise InvalidArgument(f"a working memory holds at most {ITEMS_MAX:,} memories")
         change = Change(
             task.operation,
@@ -201,7 +204,7 @@ class LongTermWorking:
         return WorkingPage([], None, count, memory.tokens, budget, memory.changed)
 
     def working_items(
-        self, place: WorkingPlace, *, after: int = 0, scope: Namespace = (), limit: int = ITEMS_MAX
+        self, place: WorkingPlace, *, after: int = 0, scope: Namespace = (), limit: int = _PAGE_MAX
     ) -> WorkingPage:
         """In the order they were added, behind ``after``; the page may be short. Items outside of
         ``scope`` are not seen, but counted.

@@ -173,9 +173,12 @@ class MemoryTable:
         """As ``find_many``, of ids laid end to end. Raises Corrupt where one is not whole."""
         if len(packed) <= _FEW_IDS * ID_BYTES:
             return self.find_many(unpack_ids(packed))
-        check_packed(packed)
-        ids = np.frombuffer(packed, _PACKED_ID)
-        return self.rows_of(ids["high"], ids["middle"], ids["low"])[1]
+        return self.places_and_rows(packed)[1]
+
+    def places_and_rows(self, packed: bytes) -> tuple[Array, Array]:
+        """Of the ids laid end to end that are known: the how-manieth each is, and its row."""
+        ids = np.frombuffer(check_packed(packed), _PACKED_ID)
+        return self.rows_of(ids["high"], ids["middle"], ids["low"])
 
     def rows_of(self, high: Array, middle: Array, low: Array) -> tuple[Array, Array]:
         """(places, rows) of the ids that are known, where columns hold their parts."""

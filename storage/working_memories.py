@@ -26,7 +26,6 @@ from neverforget.storage.longterm_fields import (
     M,
     MemoryField,
     id_in,
-    id_of,
     packed_id,
     packed_in,
     unpack_ids,
@@ -110,6 +109,8 @@ class WorkingMemories:
         found: list[Record] = []
         for at in sorted(affected - ended):
             found += self._followed(self._places[at], gone, revised, by)
+        for at in {at for wanted in revised for at in self._holders[wanted]}:
+            self._places[at].rate_anew()  # a revision may say another importance
         return found
 
     def _followed(
@@ -188,13 +189,14 @@ class WorkingMemories:
     def restore(self, wanted: Id, memory: WorkingMemory) -> None:
         """One that was read from the log, less what is no active memory any more."""
         held = list(memory.items)
-        memory.drop([each for each in held if not self._is_active(each)])
+        memory.drop(set(held) - self._active(held))
         self._places[wanted] = memory
-        self._file(wanted, memory, held)
+        self._file(wanted, memory, memory.items)
 
-    def _is_active(self, packed: bytes) -> bool:
-        row = self._table.find(id_of(packed))
-        return row is not None and self._table.get(row, "status") == Status.ACTIVE
+    def _active(self, ids: list[bytes]) -> set[bytes]:
+        places, rows = self._table.places_and_rows(b"".join(ids))
+        active = self._table.column("status")[rows] == Status.ACTIVE
+        return {ids[place] for place in places[active].tolist()}
 
     def __iter__(self) -> Iterator[WorkingMemory]:
         return iter(self._places.values())

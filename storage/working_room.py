@@ -6,14 +6,15 @@ large for the rest to make room does that one leave, even if it is pinned: the b
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
-import numpy as np
+from collections.abc import Collection, Mapping
+from heapq import heappop, heappush
+from typing import Final
 
 from neverforget.storage.memory_table import MemoryTable
-from neverforget.storage.working_memory import WorkingMemory
+from neverforget.storage.working_memory import WorkingMemory, Worth
 
-ITEMS_MAX = 10_000  # in one working memory
+ITEMS_MAX: Final = 10_000  # in one working memory
+_STALE_MAX: Final = 64  # more in the heap than is there, beyond as many again
 
 
 def leaving(
@@ -23,24 +24,41 @@ def leaving(
     tokens: int,
     count: int,
     budget: int,
-    staying: Iterable[bytes],
+    staying: Collection[bytes],
 ) -> list[bytes]:
     """Who goes, in this order, so that ``tokens`` in ``count`` memories fit the ``budget``. Too few
     where all that may go is not enough.
     """
     if tokens <= budget and count <= ITEMS_MAX:
         return []
-    stays = set(staying)
-    gone = []
-    for wanted in _in_order(
-        table, {k: i.order for k, i in memory.items.items() if not i.pinned and k not in stays}
-    ):
-        if tokens <= budget and count <= ITEMS_MAX:
-            break
-        tokens -= memory.items[wanted].tokens
-        count -= 1
-        gone.append(wanted)
+    worth = _rated(memory, table)
+    looked_at: dict[bytes, Worth] = {}
+    gone: list[bytes] = []
+    while worth and (tokens > budget or count > ITEMS_MAX):
+        rated = heappop(worth)
+        wanted = rated[-1]
+        item = memory.items.get(wanted)
+        if item is None or item.pinned or item.order != rated[2] or wanted in looked_at:
+            continue  # left, pinned or rated again since
+        looked_at[wanted] = rated
+        if wanted not in staying:
+            tokens -= item.tokens
+            count -= 1
+            gone.append(wanted)
+    for rated in looked_at.values():  # nothing has changed yet
+        heappush(worth, rated)
     return gone
+
+
+def _rated(memory: WorkingMemory, table: MemoryTable) -> list[Worth]:
+    worth, unrated = memory.worth, memory.unrated
+    if worth is None or len(worth) + len(unrated) > 2 * len(memory.items) + _STALE_MAX:
+        worth, unrated = [], list(memory.items)
+    memory.worth, memory.unrated = worth, []
+    fresh = [w for w in unrated if w in memory.items and not memory.items[w].pinned]
+    for rated in _worth_of(table, {wanted: memory.items[wanted].order for wanted in fresh}):
+        heappush(worth, rated)
+    return worth
 
 
 def leaving_when_revised(
@@ -49,19 +67,20 @@ def leaving_when_revised(
     """As ``leaving``, where the ``revised`` take so many tokens from now on and others are
     ``gone``.
     """
-    after = {k: i.tokens for k, i in memory.items.items() if k not in gone} | dict(revised)
-    tokens = sum(after.values())
+    items = memory.items
+    tokens = memory.tokens - sum(items[wanted].tokens for wanted in gone)
+    tokens += sum(revised[wanted] - items[wanted].tokens for wanted in revised)
     found = leaving(
         memory,
         table,
         tokens=tokens,
-        count=len(after),
+        count=len(items) - len(gone),
         budget=memory.budget,
         staying=gone | revised.keys(),
     )
-    tokens -= sum(after[wanted] for wanted in found)
-    own = _in_order(table, {k: memory.items[k].order for k in revised})
-    for wanted in sorted(own, key=lambda each: memory.items[each].pinned):
+    tokens -= sum(items[wanted].tokens for wanted in found)
+    own = sorted(_worth_of(table, {k: memory.items[k].order for k in revised}))
+    for *_, wanted in sorted(own, key=lambda each: memory.items[each[-1]].pinned):
         if tokens <= memory.budget:
             break
         tokens -= revised[wanted]
@@ -69,14 +88,10 @@ def leaving_when_revised(
     return found
 
 
-def _in_order(table: MemoryTable, orders: Mapping[bytes, int]) -> list[bytes]:
-    """The least important first, then the oldest, then who was added first."""
-    ids = list(orders)
-    rows = table.find_packed(b"".join(ids))
-    assert len(rows) == len(ids), "what is in a working memory is a memory"
-    keys = (
-        np.fromiter(orders.values(), np.uint64, len(ids)),
-        table.column("created_at")[rows],
-        table.column("importance")[rows],
-    )
-    return [ids[at] for at in np.lexsort(keys).tolist()]
+def _worth_of(table: MemoryTable, orders: Mapping[bytes, int]) -> list[Worth]:
+    """The least important comes first, then the oldest, then who was added first."""
+    rows = table.find_packed(b"".join(orders))
+    assert len(rows) == len(orders), "what is in a working memory is a memory"
+    importance = table.column("importance")[rows].tolist()
+    created_at = table.column("created_at")[rows].tolist()
+    return list(zip(importance, created_at, orders.values(), orders))

@@ -291,3 +291,43 @@ def test_an_opening_reads_a_state_and_few_changes(b: LongTermBench) -> None:
         records.collect(heads, positions)
     records.load(read, state.are_erased_at, state.control_lost)
     assert len(reads) < 40
+
+
+# ---- who is worth least --------------------------------------------------------------------------
+
+
+def test_a_new_importance_counts_at_once(b: LongTermBench) -> None:
+    """What everything is worth is kept from one eviction to the next."""
+    ids = [told(b, 100, 5).id for _ in range(11)]
+    for each in ids:
+        work(b, "add", each)
+    b.revise(ids[9], importance=1.0)
+    b.revise(ids[1], importance=9.0)
+    assert work(b, "add", told(b, 100, 5).id).evicted == [ids[9]]
+    b.revise(ids[8], importance=0.5, text="y" * 150)
+    assert b.audit(operation="evict")[-1].details["ids"] == [ids[2]]
+    assert work(b, "add", told(b, 90, 5).id).evicted == [ids[8]]
+    b.revise(ids[3], importance=0.0)
+    assert work(b, "add", told(b, 150, 5).id).evicted == [ids[3]]
+
+
+def test_what_comes_and_goes_keeps_its_worth(b: LongTermBench) -> None:
+    """Pinned and unpinned, removed and added again, a hundred times over."""
+    ids = [told(b, 100, n % 4).id for n in range(10)]
+    work(b, "add", *ids)
+    for _ in range(100):
+        work(b, "pin", ids[0])
+        work(b, "unpin", ids[0])
+        work(b, "remove", ids[4])
+        work(b, "add", ids[4])
+        work(b, "remove", ids[5])
+        work(b, "add", ids[5])
+    memory = b.region.state.working.find(MINE)
+    assert memory is not None
+    assert len(memory.unrated) < 200
+    assert work(b, "add", told(b, 250, 0).id).evicted == [ids[0], ids[4], ids[8]]
+    for _ in range(100):
+        work(b, "pin", ids[1])
+        work(b, "unpin", ids[1])
+    assert len(memory.unrated) < 200
+    assert work(b, "add", told(b, 400, 9).id).evicted[1:] == [ids[1]]
