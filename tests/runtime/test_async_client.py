@@ -54,7 +54,7 @@ def test_the_twins_have_the_same_names_and_arguments(
     plain: type, on_loop: type, extra: set[str]
 ) -> None:
     assert set(public(on_loop)) - extra == set(public(plain))
-    stay_plain = {"session", "scoped", "follow"}
+    stay_plain = {"session", "scoped", "follow", "working_memory"}
     for name, member in public(plain).items():
         if not inspect.isfunction(member):
             continue
