@@ -28,9 +28,9 @@ def _purge(region: LongTermRegion, r: m.Purge) -> Slices[AnyReply]:
 
 
 def _erase(region: LongTermRegion, r: m.EraseMemories) -> Slices[AnyReply]:
-    for each in r.ids:
+    for each in (*r.ids, *r.bare):
         require_inside(region, each, r.scope)
-    result = yield from region.erasing(r.ids, **asked(r))
+    result = yield from region.erasing(r.ids, bare=r.bare, **asked(r))
     return m.MemoriesErasedReply(r.id, region.erasure_as_seen(result, r.scope))
 
 

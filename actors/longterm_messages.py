@@ -152,9 +152,12 @@ class Purge(Mutation, tag=37):
 
 
 class EraseMemories(Mutation, tag=38):
+    """``bare``: memories that stay and lose their context, in every version."""
+
     ids: list[str]
     confirm: str | None
     reason: str | None
+    bare: tuple[str, ...] = ()
 
 
 class EraseMemoriesWhere(Mutation, tag=39):

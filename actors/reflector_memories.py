@@ -17,9 +17,8 @@ from neverforget.actors.reflector_turns import ReadTurn
 from neverforget.storage.content import encode_body
 from neverforget.storage.longterm_relation_reads import DERIVED_FROM
 from neverforget.storage.longterm_results import Namespace, NewMemory, NewRelation, TurnPoint
-from neverforget.storage.reflection_results import PlannedRange
+from neverforget.storage.reflection_results import REFLECTION, PlannedRange
 
-SOURCE: Final = "reflection"
 SESSION, EXTRACTOR, SUBJECT = "session", "extractor", "subject"  # in a memory's metadata
 SUBJECT_TAG: Final = "subject"  # above those that facts with a subject are found by
 _SLUG_CHARACTERS_MAX: Final = 60
@@ -76,7 +75,7 @@ def _memory(
         tags=tags,
         importance=float(fact.importance),
         confidence=float(fact.confidence),
-        source=SOURCE,
+        source=REFLECTION,
         agent=turns[fact.last].agent,
         speaker=fact.speaker,
         namespace=window.namespace,

@@ -19,7 +19,6 @@ from neverforget.actors.longterm_messages import unpacked
 from neverforget.actors.reflector_calls import Calls, Place
 from neverforget.actors.reflector_memories import (
     EXTRACTOR,
-    SOURCE,
     SUBJECT,
     SUBJECT_TAG,
     subject_tag,
@@ -32,7 +31,7 @@ from neverforget.storage.longterm_results import (
     Superseding,
     TurnPoint,
 )
-from neverforget.storage.reflection_results import PlannedRange
+from neverforget.storage.reflection_results import REFLECTION, PlannedRange
 
 KNOWN_MAX: Final = 50  # told to an extractor
 PAGE: Final = 200
@@ -104,7 +103,7 @@ class Subjects:
         found: list[Superseding] = []
         for view in self._calls.memories(wanted):
             of_another = view.metadata.get(EXTRACTOR) != planned.extractor
-            if view.source != SOURCE or view.status == "forgotten" or not of_another:
+            if view.source != REFLECTION or view.status == "forgotten" or not of_another:
                 continue
             newer = max(memories, key=lambda each: _alike(each, view, sources[view.id]))
             at = _since(newer, planned.at) if _of_one_subject(newer, view) else planned.at
@@ -138,7 +137,7 @@ def _reflected(
     return [
         view
         for view in views
-        if view.source == SOURCE and tuple(view.namespace) == namespace
+        if view.source == REFLECTION and tuple(view.namespace) == namespace
         if isinstance(held := view.metadata.get(SUBJECT), str) and subject in (None, held)
     ]
 

@@ -140,7 +140,9 @@ class Session(SessionCore):
         by: str | None = None,
     ) -> ErasureReport:
         """Zero the bodies of turns on disk, for good; without ``seqs`` those of the whole session
-        and its name. What remains: that there was a turn, when, how long, and the audit entry.
+        and its name. What remains: that there was a turn, when, how long, and the audit entry. What
+        was learned from them alone is erased as well; ``ErasureReport`` tells of the rest. Where
+        that fails the turns are gone all the same: call it again.
 
         ``confirm`` must be ``nf.CONFIRMED``; anything else raises ConfirmationRequired and is
         audited as ``forget-refused``. The audit record is on disk before the first byte is zeroed;

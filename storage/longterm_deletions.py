@@ -122,9 +122,12 @@ class LongTermDeletions:
         by: str,
         reason: str | None,
         request: Request,
+        bare: Sequence[str] = (),
     ) -> Slices[LongTermErasure]:
-        """Gone at once, its bytes too, and what was derived only from it."""
-        return self._eraser.erase(ids, Asked(confirm, by, reason, request))
+        """Gone at once, its bytes too, and what was derived only from it. ``bare``: memories that
+        stay and lose their context; those that are gone already are passed over.
+        """
+        return self._eraser.erase(ids, Asked(confirm, by, reason, request), bare)
 
     def erasing_where(
         self,

@@ -156,25 +156,37 @@ class LongTermEraser:
 
     # ---- erasing ---------------------------------------------------------------------------------
 
-    def erase(self, ids: Sequence[str], asked: Asked) -> Slices[LongTermErasure]:
-        """These memories, whatever their status. Raises NotFound, ConfirmationRequired, OutOfSpace
-        with nothing erased, Poisoned with the erasure carried out at the next opening.
+    def erase(
+        self, ids: Sequence[str], asked: Asked, bare: Sequence[str] = ()
+    ) -> Slices[LongTermErasure]:
+        """These memories, whatever their status, and the context of those that are to be ``bare``:
+        what is said there is no other memory's text. Raises NotFound, ConfirmationRequired,
+        OutOfSpace with nothing erased, Poisoned with the erasure carried out at the next opening.
         """
         named = list(dict.fromkeys(ids))
         target = {"id": named[0]} if len(named) == 1 else {"ids": named}
         self._forgetter.require("erase", target, asked)
-        digest = request_digest("erase", [named, asked.by, asked.reason])
+        said = [named, asked.by, asked.reason, *([list(bare)] if bare else [])]
+        digest = request_digest("erase", said)
         repeated = self._staging.repeated(asked.request, digest)
         if repeated is not None:
             return self._answer_again(repeated)
         rows = [self._reads.row(each, include_forgotten=True) for each in named]
-        if not rows:
+        bare_rows = [row for each in bare if (row := self._row_of(each)) is not None]
+        if not rows and not bare_rows:
             raise NotFound("no memory was named")
         for each, row in zip(named, rows):
             if self._reads.is_derived(row):
                 raise InvalidArgument(f"{each} is made from another memory; erase that one")
         scope = self._text_scope(rows[0]) if len(rows) == 1 else "\n".join(named).encode()
-        return (yield from self._erase(np.unique(rows), scope, None, asked, digest))
+        unique = np.unique(np.array(rows, np.int64))
+        return (yield from self._erase(unique, scope, None, asked, digest, tuple(bare_rows)))
+
+    def _row_of(self, memory_id: str) -> int | None:
+        try:
+            return self._reads.row(memory_id, include_forgotten=True)
+        except NotFound:
+            return None
 
     def erase_where(
         self, namespace: Namespace, dry_run: bool, asked: Asked
@@ -219,14 +231,17 @@ class LongTermEraser:
         namespace: Namespace | None,
         asked: Asked,
         digest: bytes,
+        bare: tuple[int, ...] = (),
     ) -> Slices[LongTermErasure]:
         def going() -> Going:
             return derived_from(self._state, rows)
 
-        plan = ErasurePlan(going, asked.by, everywhere=True, namespace=namespace)
+        plan = ErasurePlan(going, asked.by, everywhere=True, namespace=namespace, bare=bare)
         yield from self._planner.make(plan)
         records = self._planner.revisions(plan)
-        named = self._forgetter.naming(rows, rows[:0], asked.by)
+        # Those that lose their context are not named: it says where the entry is to be seen.
+        about = rows if len(rows) else np.array(bare, np.int64)
+        named = self._forgetter.naming(about, rows[:0], asked.by)
         salt = named[F[ControlField.SALT]]
         extra = named | {
             F[ControlField.DIGEST]: hashlib.blake2b(scope, digest_size=16, salt=salt).digest(),

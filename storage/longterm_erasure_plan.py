@@ -26,7 +26,7 @@ from neverforget.storage.longterm_following import heads_from
 from neverforget.storage.longterm_reads import LongTermReads
 from neverforget.storage.longterm_results import Namespace
 from neverforget.storage.longterm_revising import revised_body
-from neverforget.storage.longterm_said import Said
+from neverforget.storage.longterm_said import Said, words_of
 from neverforget.storage.longterm_staging import Planned
 from neverforget.storage.longterm_state import ABOUT_ONE, CONTENT, LongTermState
 from neverforget.storage.memory_table import Array
@@ -53,13 +53,15 @@ class _Revision(NamedTuple):
 @dataclass(slots=True)
 class ErasurePlan:
     """``who`` answers who goes now. ``everywhere``: an erasure, which reaches what the audit says
-    of them, or of ``namespace``, too. ``doomed``: who goes, by row. ``upto``: of the log.
+    of them, or of ``namespace``, too. ``bare``: rows of who stays and loses its context.
+    ``doomed``: who goes, by row. ``upto``: of the log.
     """
 
     who: Callable[[], Going]
     by: str
     everywhere: bool
     namespace: Namespace | None = None
+    bare: tuple[int, ...] = ()
     doomed: Array = field(default_factory=lambda: np.zeros(0, np.bool_))
     flagged: list[str] = field(default_factory=list)
     upto: int = 0
@@ -74,7 +76,7 @@ class ErasurePlan:
     recalls: RecallErasure = field(default_factory=RecallErasure)
 
     def anew(self) -> None:
-        fresh = ErasurePlan(self.who, self.by, self.everywhere, self.namespace)
+        fresh = ErasurePlan(self.who, self.by, self.everywhere, self.namespace, self.bare)
         for name in self.__slots__:
             setattr(self, name, getattr(fresh, name))
 
@@ -218,6 +220,19 @@ class ErasurePlanner:
         plan.said.take_fresh()
         yield from self._judge(plan, rows[~looked_at], plan.said.texts)
         yield from self._judge(plan, rows[looked_at], fresh)
+        for row in plan.bare:
+            if not plan.doomed[row]:
+                self._make_bare(plan, row)
+
+    def _make_bare(self, plan: ErasurePlan, row: int) -> None:
+        """As of now: it may have another version since the last time."""
+        versions = list(self._reads.chain(row))
+        if any(record is not None and _context(record[1]) for _, record in versions):
+            content = content_of(self._body_at(self._state.table.get(row, "position")))
+            content.pop(M[MemoryField.CONTEXT], None)
+            content[M[MemoryField.BY]] = plan.by
+            ranges = [self._range_of(version) for version, _ in versions]
+            plan.revisions[row] = _Revision(content, ranges)
 
     def _judge(self, plan: ErasurePlan, rows: Array, quotes: Quotes) -> Slices[None]:
         """``quotes``: which of the texts to look for, to find out whether there is any."""
@@ -270,7 +285,9 @@ class ErasurePlanner:
             plan.audited, plan.audit = None, []
             plan.said_of_audit = said.size
             if len(state.audit):
-                yield from said.all_is_said(self._words_left(plan))
+                plan.covers(state.table.count)
+                left = words_of(state.table, state.table.alive() & ~plan.doomed)
+                yield from said.all_is_said(left)
         for number, position in enumerate(list(state.audit.after(plan.audited))):
             plan.audited = position
             quoting = self._quoting(plan, position)
@@ -316,22 +333,6 @@ class ErasurePlanner:
                 return False
         plan.covers(table.count)
         return bool(plan.doomed[rows].any())
-
-    def _words_left(self, plan: ErasurePlan) -> set[str]:
-        """Tags, agents, types and names of namespaces that memories have which stay."""
-        table = self._state.table
-        plan.covers(table.count)
-        stays = table.alive() & ~plan.doomed
-        words: set[str] = set()
-
-        def values(column: str, held: Any) -> list[Any]:
-            return [held.values[code] for code in np.unique(table.column(column)[stays]).tolist()]
-
-        words.update(tag for tags in values("tags", table.tags) for tag in tags)
-        words.update(name for names in values("namespace", table.namespaces) for name in names)
-        words.update(agent for agent in values("agent", table.agents) if agent is not None)
-        words.update(values("type", table.types))
-        return words
 
 
 def _by_row(column: Array, count: int) -> Array:

@@ -11,9 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+import numpy as np
+
 from neverforget.storage.control import Body
 from neverforget.storage.longterm_documents import QUOTED_CHARACTERS_MIN
 from neverforget.storage.longterm_fields import M, MemoryField, is_derived_type
+from neverforget.storage.memory_table import Array, MemoryTable
 from neverforget.storage.quotes import Quotes
 from neverforget.storage.slices import Slices
 
@@ -125,3 +128,16 @@ def _means_something(value: str | int | float) -> bool:
     if isinstance(value, str):
         return len(value) >= _CHARACTERS_MIN
     return abs(value) >= _NUMBER_MIN
+
+
+def words_of(table: MemoryTable, rows: Array) -> set[str]:
+    """Tags, agents, types and names of namespaces of these rows, a truth value each."""
+
+    def values(column: str, held: Any) -> list[Any]:
+        return [held.values[code] for code in np.unique(table.column(column)[rows]).tolist()]
+
+    words = {tag for tags in values("tags", table.tags) for tag in tags}
+    words.update(name for names in values("namespace", table.namespaces) for name in names)
+    words.update(agent for agent in values("agent", table.agents) if agent is not None)
+    words.update(values("type", table.types))
+    return words

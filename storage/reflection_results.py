@@ -6,7 +6,11 @@ microseconds UTC.
 
 from __future__ import annotations
 
+from typing import Final
+
 from msgspec import Struct
+
+REFLECTION: Final = "reflection"  # the source of memories that were made so
 
 
 class PlannedRange(Struct, array_like=True, frozen=True):

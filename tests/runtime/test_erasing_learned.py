@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import neverforget as nf
+from neverforget import testing
 from tests.runtime.conftest import filled
 
 
@@ -52,3 +55,32 @@ def test_refusing_reaches_nothing(store: nf.Store) -> None:
     except nf.ConfirmationRequired:
         pass
     assert store.get(kept.id) == kept
+
+
+def test_what_reflection_took_from_beside_loses_its_context(
+    tmp_path: Path,
+) -> None:
+    """An erased turn stood in the contexts of facts of its neighbours still, byte for byte."""
+    with testing.store(tmp_path / "store", reflect_every_turns=0) as store:
+        chat = store.session("s")
+        for text in (
+            "I live in Oslo with my two dogs.",
+            "My sister Maria has the codeword xyzzyplugh, you know.",
+            "I work as a potter in a studio downtown.",
+        ):
+            chat.append("user", text, name="ann")
+        far = store.session("far")
+        far.append("user", "I live in Rome with my cat.", name="bo")
+        store.reflect()
+        before = {each.text: each for each in store.memories()}
+        assert any("xyzzyplugh" in (each.context or "") for each in before.values())
+        report = chat.erase(1, confirm=nf.CONFIRMED)
+        left = {each.text: each for each in store.memories()}
+        assert report.memories >= 1 and report.revised and report.flagged == ()
+        assert not any("xyzzyplugh" in each.text + (each.context or "") for each in left.values())
+        assert any("Oslo" in text for text in left) and any("Rome" in text for text in left)
+        assert store.recall("xyzzyplugh", strategy="text") == ()
+        path = store.address
+        store.settle()
+    data = b"".join(one.read_bytes() for one in tmp_path.rglob("*") if one.is_file())
+    assert b"xyzzyplugh" not in data, path

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from neverforget.storage.errors import InvalidArgument
+from neverforget.storage.errors import InvalidArgument, NotFound
 from neverforget.storage.longterm_results import NewRelation, Superseding, TurnPoint
 from tests.storage.small_longterm import LongTermBench, longterm, memory_id
 
@@ -133,3 +133,33 @@ def test_memories_are_found_by_the_turns_they_come_from(b: LongTermBench) -> Non
         b.reopen()
     b.forget(two.id)
     assert found(9, 9) == set()
+
+
+def test_memories_may_lose_their_context_for_good(b: LongTermBench) -> None:
+    """What stands around a fact may be the text of a turn, and go when that goes."""
+    going = b.remember("going")
+    one = b.remember("one", context="secret before", tags=("kept",))
+    b.revise(one.id, importance=5.0)
+    later = b.remember("later", context="secret after")
+    b.revise(later.id, context=None)
+    other = b.remember("other", context="secret elsewhere")
+    report = b.erase(going.id, bare=[one.id, later.id, memory_id(999)])
+    assert report.memories == 1 and set(report.revised) == {one.id, later.id}
+    for _ in range(2):
+        for each, text in ((one, "one"), (later, "later")):
+            view = b.region.get(each.id)
+            assert (view.text, view.context) == (text, None)
+            assert all(v.context is None for v in b.region.history(each.id))
+        assert b.region.get(one.id).tags == ("kept",) and b.region.get(one.id).importance == 5.0
+        assert b.region.get(other.id).context == "secret elsewhere"
+        b.reopen()
+    report = b.erase(bare=[other.id])  # nobody goes
+    assert (report.memories, report.revised) == (0, [other.id])
+    b.reopen()
+    assert b.texts() == ["one", "later", "other"] and b.region.get(other.id).context is None
+    data = b"".join(path.read_bytes() for path in b.directory.rglob("*") if path.is_file())
+    assert b"secret" not in data
+    entries = b.region.audit(operation="erase").entries
+    assert [entry.details["count"] for entry in entries] == [1, 0] and b.findings() == []
+    with pytest.raises(NotFound):
+        b.erase(bare=[memory_id(999)])
