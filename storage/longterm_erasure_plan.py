@@ -220,17 +220,16 @@ class ErasurePlanner:
         plan.said.take_fresh()
         yield from self._judge(plan, rows[~looked_at], plan.said.texts)
         yield from self._judge(plan, rows[looked_at], fresh)
-        for row in plan.bare:
-            if not plan.doomed[row]:
-                self._make_bare(plan, row)
+        for row in (row for row in plan.bare if not plan.doomed[row]):
+            self._make_bare(plan, row)
 
     def _make_bare(self, plan: ErasurePlan, row: int) -> None:
         """As of now: it may have another version since the last time."""
         versions = list(self._reads.chain(row))
-        if any(record is not None and _context(record[1]) for _, record in versions):
-            content = content_of(self._body_at(self._state.table.get(row, "position")))
+        body = self._body_at(self._state.table.get(row, "position"))
+        if body and any(record and _context(record[1]) for _, record in versions):
+            content = content_of(body) | {M[MemoryField.BY]: plan.by}
             content.pop(M[MemoryField.CONTEXT], None)
-            content[M[MemoryField.BY]] = plan.by
             ranges = [self._range_of(version) for version, _ in versions]
             plan.revisions[row] = _Revision(content, ranges)
 
@@ -286,8 +285,8 @@ class ErasurePlanner:
             plan.said_of_audit = said.size
             if len(state.audit):
                 plan.covers(state.table.count)
-                left = words_of(state.table, state.table.alive() & ~plan.doomed)
-                yield from said.all_is_said(left)
+                stays = state.table.alive() & ~plan.doomed
+                yield from said.all_is_said(words_of(state.table, stays))
         for number, position in enumerate(list(state.audit.after(plan.audited))):
             plan.audited = position
             quoting = self._quoting(plan, position)
