@@ -38,7 +38,6 @@ from neverforget.storage.session_index import NO_POSITION, Session, SessionIndex
 
 REFLECTION = (Kind.MARK, Kind.PLANNED, Kind.NOT_REFLECTED)
 _SWEPT_MAX = 200  # sessions that one look at the quiet ones takes: about a millisecond
-_NONE = Runs()
 
 
 class Planned(NamedTuple):
@@ -96,7 +95,7 @@ class ReflectionLedger:
         letters = self.letters.get(session.session_id)
         if letters is not None:
             return letters.covered
-        return _NONE if session.extra is None else session.extra.marks
+        return session.marks
 
     def runs_waiting(self, session: Session, end: int) -> Iterator[tuple[int, int]]:
         """Runs of turns below ``end`` that wait."""
@@ -150,7 +149,7 @@ class ReflectionLedger:
             self._full(session, turns_then, self._count(session, turns_then))
         letters = self.letters.get(session_id)
         if kind == Kind.MARK:
-            consolidate(session.more(), first, last, extractor)
+            consolidate(session, first, last, extractor)
             if letters is not None:
                 letters.consolidated(first, last)
                 if not letters.letters:
@@ -249,11 +248,14 @@ class ReflectionLedger:
         self._loading = False
         for session_id, session in self._index.by_id.items():
             if session.name is None:
-                self.drop(session_id)  # lost, or erased: nobody could ask for it
-            elif session.extra is not None or 0 < self._every <= session.turn_rows:
+                # Lost, or erased: nobody could ask for it.
+                self.drop(session_id)
+                continue
+            left = session.turn_rows - session.done
+            if session.extra is not None or 0 < self._every <= left:
                 self._settle(session, session.end)
-            elif session.turn_rows:
-                self.waiting[session_id] = session.turn_rows
+            elif left:
+                self.waiting[session_id] = left
         by_id = self._index.by_id
         self.targets = dict(
             sorted(self.targets.items(), key=lambda held: self.waits_at(by_id[held[0]]))

@@ -135,7 +135,7 @@ class ReflectionReads:
         for letter in letters.letters if letters is not None else ():
             todo.add(letter.first, letter.last)
         if again:
-            for first, last in consolidated_by_others(session.extra, extractor):
+            for first, last in consolidated_by_others(session, extractor):
                 todo.add(first, last)
         return self._view(session, todo, from_seq)
 

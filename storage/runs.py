@@ -79,6 +79,9 @@ class Runs:
         return number if run is None else run[1] + 1
 
 
+NO_RUNS = Runs()  # of everybody who has none: never changed
+
+
 def combined(
     first: int, stop: int, layers: Iterable[tuple[Runs, int]]
 ) -> list[tuple[int, int, int]]:

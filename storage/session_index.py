@@ -20,12 +20,11 @@ import msgspec
 
 from neverforget.storage.digests import session_digest
 from neverforget.storage.results import ForkPoint
-from neverforget.storage.runs import Runs
+from neverforget.storage.runs import NO_RUNS, Runs
 from neverforget.storage.session_catalogue import SessionCatalogue
 
 SESSION_ID_MAX = 2**64 - 1
 NO_POSITION = -1
-_NO_RUNS = Runs()
 # Tuples of agents are shared between sessions up to this size; beyond it each session has a dict.
 SHARED_AGENTS_MAX = 8
 _AGENT_TUPLES_MAX = 4096
@@ -55,12 +54,12 @@ class SessionExtra:
         self.gaps: Sequence[tuple[int, int]] = ()
         self.texts: array[int] | None = None
         self.extractors: str | dict[str, Runs] | None = None
-        self.hidden = self.erased = self.marks = _NO_RUNS
+        self.hidden = self.erased = self.marks = NO_RUNS
 
     def own(self, which: Literal["hidden", "erased", "marks"]) -> Runs:
         """These runs, to be changed: until then all sessions share one empty object."""
         held: Runs = getattr(self, which)
-        if held is _NO_RUNS:
+        if held is NO_RUNS:
             held = Runs()
             setattr(self, which, held)
         return held
@@ -68,7 +67,8 @@ class SessionExtra:
 
 class Session(msgspec.Struct, gc=False):
     """One session. ``name`` None: lost with its record, or erased; ``first_call``: seq of the first
-    turn that holds calls. Make it with ``new_session``.
+    turn that holds calls. Turns base..done-1 were consolidated by ``done_by``, None: by nobody, or
+    see ``extra``. Make it with ``new_session``.
 
     No cycle ever leads back to it, so the garbage collector need not know of it: that is 16 bytes a
     session, and a shorter pause.
@@ -81,6 +81,8 @@ class Session(msgspec.Struct, gc=False):
     agents: tuple[str, ...] | dict[str, None] = ()
     first_call: int | None = None
     extra: SessionExtra | None = None
+    done: int = 0
+    done_by: str | None = None
 
     @property
     def base(self) -> int:
@@ -121,10 +123,17 @@ class Session(msgspec.Struct, gc=False):
     @property
     def consolidated_through(self) -> int:
         """Turns 0..n-1 are consolidated. A fork's marks begin at its base."""
-        if self.extra is None:
-            return 0
+        if self.extra is None or self.done_by is not None:
+            return self.done
         through = self.extra.marks.contiguous_from(self.base)
         return 0 if through == self.base else through
+
+    @property
+    def marks(self) -> Runs:
+        """Turns that are consolidated. Not to be changed: see ``consolidation``."""
+        if self.done_by is not None:
+            return Runs([(self.base, self.done - 1)])
+        return NO_RUNS if self.extra is None else self.extra.marks
 
     def more(self) -> SessionExtra:
         """``extra``, made when missing."""

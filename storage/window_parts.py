@@ -19,7 +19,7 @@ from neverforget.storage.format import (
 from neverforget.storage.record import Header, body_of, decode_body, read_header
 from neverforget.storage.results import TurnFlag
 from neverforget.storage.runs import Runs, combined
-from neverforget.storage.session_index import Session, SessionExtra
+from neverforget.storage.session_index import Session
 
 LIMIT_MAX = 2**31 - 1
 
@@ -78,19 +78,17 @@ def visible(
         seq += -1 if backward else 1
 
 
-def flags_of(extra: SessionExtra | None, gathered: Gathered) -> list[tuple[int, int, int]]:
+def flags_of(session: Session, gathered: Gathered) -> list[tuple[int, int, int]]:
     """The window's flag runs. A header alone that nobody erased is an unreadable turn."""
-    unreadable = Runs()
+    unreadable, extra = Runs(), session.extra
     for seq, record in zip(gathered.seqs, gathered.records):
         if len(record) == HEADER_BYTES and (extra is None or seq not in extra.erased):
             unreadable.add(seq, seq)
     layers = [(unreadable, _UNREADABLE)] if unreadable else []
+    if marks := session.marks:
+        layers.append((marks, _CONSOLIDATED))
     if extra is not None:
-        layers += [
-            (extra.marks, _CONSOLIDATED),
-            (extra.hidden, _HIDDEN),
-            (extra.erased, _ERASED),
-        ]
+        layers += [(extra.hidden, _HIDDEN), (extra.erased, _ERASED)]
     return combined(gathered.first, gathered.stop, layers) if layers else []
 
 

@@ -224,7 +224,7 @@ class Windows:
         if session is None:
             return Window(b"", [], gathered.first, gathered.stop, False, 0, 0, None, 0)
         extra = session.extra
-        flags = flags_of(extra, gathered)
+        flags = flags_of(session, gathered)
         if not_there:
             more = False
         elif more_before:

@@ -388,8 +388,7 @@ def test_another_extractor_finds_what_the_earlier_one_did(b: Bench) -> None:
     assert left(b, "chat", extractor="v2", again=True) == []
     session = b.region.ledger._index.find((), "chat")[0]
     assert session is not None
-    assert session.extra is not None
-    assert session.extra.extractors == "v2", "one name is all that is kept"
+    assert (session.done, session.done_by) == (10, "v2"), "this is all that is kept"
 
 
 # ---- erasing -------------------------------------------------------------------------------------

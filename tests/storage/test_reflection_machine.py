@@ -17,7 +17,7 @@ import pytest
 
 from neverforget.storage.reflection_results import DueSession
 from neverforget.storage.region_options import RegionOptions
-from neverforget.storage.results import ForkPoint
+from neverforget.storage.results import ForkPoint, TurnFlag
 from tests.fakes.crash_filesystem import ROOT, CrashFileSystem
 from tests.storage.small_region import Client
 from tests.storage.test_region_append import UnlockedBench
@@ -297,6 +297,14 @@ class Walk:
                 (f.session, f.first, f.last, f.extractor, f.error) for f in lag.failed_ranges
             ],
         }
+        for session in self.bench.region.sessions((), None, None, 99)[0]:
+            window = self.client.all(session.session)
+            found[f"done {session.session}"] = [
+                seq
+                for first, last, flags in window.flags
+                if flags & TurnFlag.CONSOLIDATED
+                for seq in range(first, last + 1)
+            ]
         for extractor in EXTRACTORS:
             for again in (False, True):
                 views, more, _ = reads.unreflected((), None, None, 99, extractor, again, 0)
@@ -328,6 +336,8 @@ class Walk:
                 for letter in [world[name].letters[number]]
             ],
         }
+        for name, talk in world.items():
+            found[f"done {name}"] = sorted(talk.done)
         for extractor in EXTRACTORS:
             for again in (False, True):
                 found[f"left {extractor} {again}"] = [
