@@ -24,6 +24,7 @@ from neverforget.storage.results import ForkPoint
 from neverforget.storage.session_index import Session
 
 Name = tuple[tuple[str, ...], str]
+EXTRACTOR_CHARACTERS_MAX = 1_000
 ERROR_CHARACTERS_MAX = 2_000
 
 
@@ -58,7 +59,7 @@ class Annotator:
         session = self._session(name)
         body = control.mark_body(first, last, extractor)
         return self._write(
-            Kind.MARK, session, body, request, lambda: check_runs(session, [(first, last)])
+            Kind.MARK, session, body, request, lambda: check_range(session, first, last, extractor)
         )
 
     def plan(
@@ -73,8 +74,9 @@ class Annotator:
                 return held
         body = control.planned_body(first, last, extractor)
         position, end = self._written(
-            Kind.PLANNED, session, [body], request, lambda: check_runs(session, [(first, last)])
-        )
+            Kind.PLANNED, session, [body], request,
+            lambda: check_range(session, first, last, extractor),
+        )  # fmt: skip
         at = self._state.log.header(position).timestamp
         return PlannedRange(first, last, extractor, at), end
 
@@ -97,7 +99,7 @@ class Annotator:
         ]
 
         def check() -> None:
-            check_runs(session, [(first, last)])
+            check_range(session, first, last, extractor)
             if tries < 0:
                 raise InvalidArgument(f"{tries} tries")
 
@@ -207,6 +209,16 @@ class Annotator:
         if producer:
             state.requests.note(producer, producer_seq, position)
         return position, position + len(batch)
+
+
+def check_range(session: Session, first: int, last: int, extractor: str) -> None:
+    """A range of the session's own turns, and an extractor's name of some characters."""
+    check_runs(session, [(first, last)])
+    if not 0 < len(extractor) <= EXTRACTOR_CHARACTERS_MAX:
+        raise InvalidArgument(
+            f"an extractor's name of {len(extractor):,} characters; it has 1 to "
+            f"{EXTRACTOR_CHARACTERS_MAX:,}"
+        )
 
 
 def check_runs(session: Session, runs: Sequence[tuple[int, int]]) -> None:

@@ -303,6 +303,47 @@ def test_what_is_not_there_cannot_be_planned_or_given_up(b: Bench) -> None:
             call(b, "chat", 3, 2)
 
 
+def test_an_extractor_has_a_name_of_some_length(b: Bench) -> None:
+    say(b, "chat", 6)
+    for name in ("", "x" * 1001):
+        for call in (plan, mark):
+            with pytest.raises(InvalidArgument, match="name"):
+                call(b, "chat", 0, 1, name)
+    mark(b, "chat", 0, 1, "x" * 1000)
+
+
+def test_a_plan_mark_or_failure_that_is_unreadable_leaves_its_turns_waiting(b: Bench) -> None:
+    """Rot in what was said about turns costs a repeat of the work, never turns."""
+    say(b, "chat", 12)
+    positions = []
+    for call in (plan, mark, fail):
+        positions.append(b.region.log_end)
+        call(b, "chat", 0, 3)
+    b.region.noop_if_idle()
+    b.close()
+    for position in positions:
+        b.damage_body(position)
+    b.client.region = b.open()
+    assert ranges(b.region.reflection.due(9)) == [("chat", 0, 12, 12)]
+    assert b.region.reflection.due(9)[0].planned is None
+    assert b.region.reflection.lag().failed == 0
+    assert b.findings().count("corrupt_body") == 3
+
+
+def test_an_unreadable_error_leaves_the_failure(b: Bench) -> None:
+    say(b, "chat", 6)
+    b.region.fail_reflection((), "chat", 0, 3, "v1", 3, "why", 0, 0)
+    error_at = b.region.ledger.letters[b.client.all("chat").session_id].letters[0].error_at
+    b.client.commit()
+    b.region.noop_if_idle()
+    b.close()
+    b.damage_body(error_at)
+    b.client.region = b.open()
+    (failed,) = b.region.reflection.lag().failed_ranges
+    assert (failed.first, failed.last, failed.error) == (0, 3, "")
+    assert b.findings() == ["corrupt_body"]
+
+
 # ---- what was given up ---------------------------------------------------------------------------
 
 
