@@ -12,7 +12,7 @@ from itertools import islice
 
 from msgspec import to_builtins
 
-from neverforget.storage.errors import InvalidArgument, NotFound
+from neverforget.storage.errors import Corrupt, InvalidArgument, NotFound
 from neverforget.storage.format import Kind
 from neverforget.storage.longterm_checks import check_name, check_namespace
 from neverforget.storage.longterm_fields import M, MemoryField, id_of, id_text, packed_id
@@ -146,25 +146,28 @@ class LongTermWorking:
         return Change(operation, by, taken) if taken else None
 
     def _counted(self, ids: Sequence[str], *, skip: bool) -> tuple[dict[bytes, int], list[str]]:
-        """Tokens of the memories that ids mean. ``skip``: those that are not there, or not active,
-        are named instead of refused: a hit may have been forgotten since.
+        """Tokens of the memories that ids mean. ``skip``: those that are not there, not active or
+        not to be read are named instead of refused: a hit may have been forgotten since.
         """
-        state, found, missing = self._state, dict[bytes, int](), list[str]()
+        found, missing = dict[bytes, int](), list[str]()
         for each in ids:
             try:
                 wanted = self._original(each)
-                row = self._working_reads.row(id_text(id_of(wanted)))
-                if state.table.get(row, "status") != Status.ACTIVE:
-                    raise NotFound(f"memory {each!r} is archived; unarchive it first")
-            except NotFound:
+                if wanted not in found:
+                    found[wanted] = self._tokens_of(wanted)
+            except (NotFound, Corrupt):
                 if not skip:
                     raise
                 missing.append(each)
-                continue
-            if wanted not in found:
-                _, body = state.bodies.read(state.table.get(row, "position"))
-                found[wanted] = state.working.tokens_in(body[M[MemoryField.TEXT]])
         return found, missing
+
+    def _tokens_of(self, wanted: bytes) -> int:
+        state, named = self._state, id_text(id_of(wanted))
+        row = self._working_reads.row(named)
+        if state.table.get(row, "status") != Status.ACTIVE:
+            raise NotFound(f"memory {named!r} is archived; unarchive it first")
+        _, body = state.bodies.read(state.table.get(row, "position"))
+        return state.working.tokens_in(body[M[MemoryField.TEXT]])
 
     def _original(self, memory_id: str) -> bytes:
         """Of a chunk or summary; of any other memory its own id, whatever became of it."""

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from neverforget.storage.errors import Corrupt
 from neverforget.storage.format import HEADER_BYTES, Kind
 from neverforget.storage.log_heads import heads_of
 from neverforget.storage.longterm_staging import Planned
 from neverforget.storage.working_bodies import Change, place_id, state_body, worked_body
 from neverforget.storage.working_results import WorkingPlace
 from tests.storage.small_longterm import LongTermBench, longterm
-from tests.storage.small_working import MINE, TEAM, ids_in, standing, told, work
+from tests.storage.small_working import MINE, TEAM, held, ids_in, standing, told, work
 
 
 @pytest.fixture
@@ -131,4 +132,27 @@ def test_what_is_no_memory_is_left_out(b: LongTermBench) -> None:
     b.reopen()
     assert ids_in(b) == [two]
     work(b, "recall", two)
+    assert b.findings() == []
+
+
+def test_a_memory_that_cannot_be_read_is_not_taken(b: LongTermBench) -> None:
+    """One that is in it already says so; a hit is left out, and what is named is refused."""
+    one, two = told(b, 10), told(b, 10)
+    work(b, "add", one.id)
+    damage(b, one.position, two.position)
+    (item,) = held(b)
+    assert (item.memory.status, item.tokens) == ("unreadable", 10)
+    assert work(b, "recall", two.id).refused == [two.id]
+    with pytest.raises(Corrupt):
+        work(b, "add", two.id)
+
+
+def test_a_backup_has_them(b: LongTermBench, tmp_path: Path) -> None:
+    busy(b)
+    before = standing(b, MINE)
+    b.region.backup(tmp_path / "copy")
+    work(b, "leave", agent="ann")
+    b.region.close()
+    b.region = b.open(tmp_path / "copy")
+    assert standing(b, MINE) == before
     assert b.findings() == []
