@@ -27,7 +27,8 @@ REQUEST = (5, 1)
 
 def furnished(fs: CrashFileSystem) -> LongTermBench:
     """Memories 1 to 6: 1 and 2 of the doomed namespace, 1 with chunks, 3 quotes 1, 4 is forgotten
-    since long, 5 comes from 1, 6 has nothing to do with it.
+    since long, 5 comes from 1, 6 has nothing to do with it. Somebody recalled in the namespace,
+    somebody else elsewhere.
     """
     b = LongTermBench(DIRECTORY, fs=fs, options=OPTIONS, lock=False)
     place: dict[str, Any] = {"namespace": ("n",), "tags": ("t",)}
@@ -42,6 +43,10 @@ def furnished(fs: CrashFileSystem) -> LongTermBench:
     b.relate(fifth.id, first.id, "derived-from")
     b.relate(third.id, first.id, "about")
     b.forget(fourth.id)
+    b.region.recalled(("n",), f"{CANARY} reader")
+    b.region.recalled((), "ann")
+    b.region.record_recalls()
+    b.commit()
     return b
 
 
@@ -66,7 +71,9 @@ DELETIONS: dict[str, Callable[[LongTermBench], object]] = {
 
 def seen(b: LongTermBench) -> dict[str, str]:
     views = b.region.memories(everything(), limit=1000).memories
-    return {m.id: f"{m.status} {m.text} {m.context} {m.tags}" for m in views}
+    readers = [a.agent for a in b.region.agents((), None, 9)[0]]
+    memories = {m.id: f"{m.status} {m.text} {m.context} {m.tags}" for m in views}
+    return memories | ({"readers": ", ".join(readers)} if readers else {})
 
 
 def every_byte(fs: CrashFileSystem) -> bytes:
@@ -113,7 +120,7 @@ def test_a_deletion_is_complete_or_not_begun(operation: str, death: str) -> None
             assert len(b.audit()) == entries + done, "the audit says otherwise"
             if done:
                 gone = {id_ for id_ in before if id_ not in after}
-                for word in (b"one", b"two", b"four", b"summary"):
+                for word in (b"one", b"two", b"four", b"summary", b"reader"):
                     if CANARY.encode() + b" " + word not in every:
                         assert CANARY.encode() + b" " + word not in every_byte(fs)
                 for id_ in gone:
