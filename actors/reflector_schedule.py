@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from neverforget.actors.reflector_calls import Place
@@ -29,7 +28,6 @@ ERROR_CHARACTERS_MAX: Final = 500
 _NAP_S: Final = 1.0  # so often a thread that waits for the clock looks at it
 
 
-@dataclass
 class Look:
     """To be done: ask every partition what is due."""
 
@@ -301,13 +299,14 @@ class Schedule:
             self._noted(message)
             entry.faults += 1
             entry.not_before = self._clock.monotonic() + pause_after(entry.faults)
-            for name in list(entry.runs):
+            for name, part in list(entry.runs.items()):
                 run = self.runs.get(name)
                 if run is not None:
                     run.error = message
                 if whose_fault == "ours" and entry.faults >= FAULTS_MAX:
                     if run is not None:
-                        run.failures += 1
+                        last = max(part.floor, part.until - 1)
+                        self._fails(run, entry.place, part.floor, last, entry.faults, message)
                     self._end_part(entry, name)
 
     def gone(self, entry: Entry) -> None:

@@ -10,13 +10,23 @@ from neverforget.actors.reflector_calls import Calls, Place
 from neverforget.actors.reflector_extracting import Extracting, Make
 from neverforget.actors.reflector_queue import Entry
 from neverforget.actors.reflector_runs import Run
-from neverforget.actors.reflector_schedule import DUE_MAX, STUCK_MAX, Look, Schedule
+from neverforget.actors.reflector_schedule import (
+    DUE_MAX,
+    ERROR_CHARACTERS_MAX,
+    STUCK_MAX,
+    Look,
+    Schedule,
+)
 from neverforget.actors.reflector_spec import ReflectorSpec
 from neverforget.actors.reflector_subjects import Subjects
 from neverforget.actors.reflector_window import Gone, Refused, WindowRun
 from neverforget.storage.errors import (
     NeverforgetError,
     NotFound,
+    OutOfSpace,
+    Overloaded,
+    OwnerFenced,
+    Poisoned,
     StoreClosed,
     Unavailable,
 )
@@ -24,6 +34,7 @@ from neverforget.storage.reflection_results import DueSession
 
 log = logging.getLogger(__name__)
 SEARCHED_AT_ONCE: Final = 100  # sessions
+_AWAY = (Unavailable, Overloaded, Poisoned, OutOfSpace, OwnerFenced, StoreClosed)
 
 
 class Worker:
@@ -124,8 +135,10 @@ class Worker:
             self._refused(entry, refused)
         except (Gone, NotFound):
             schedule.gone(entry)
-        except NeverforgetError as error:
+        except _AWAY as error:
             schedule.went_wrong(entry, error.message, whose_fault="owners")
+        except NeverforgetError as error:
+            schedule.went_wrong(entry, error.message, whose_fault="ours")
         except Exception as error:
             log.exception("a window could not be reflected")
             told = f"internal error: {type(error).__name__}"
@@ -167,20 +180,21 @@ class Worker:
 
     def _refused(self, entry: Entry, refused: Refused) -> None:
         schedule, planned = self._schedule, refused.planned
+        message = refused.message[:ERROR_CHARACTERS_MAX]
         if refused.away:
-            schedule.extractor_away(entry, refused.message)
+            schedule.extractor_away(entry, message)
             return
-        tries = schedule.failed_once(entry, planned, refused.message)
+        tries = schedule.failed_once(entry, planned, message)
         is_full = schedule.count_stuck(self._number, self.stuck) >= STUCK_MAX
         if tries >= self._spec.tries or is_full:
             try:
-                self._calls.fail(entry.place, planned, tries, refused.message)
+                self._calls.fail(entry.place, planned, tries, message)
             except (Gone, NotFound):
                 schedule.gone(entry)
             except NeverforgetError as error:  # it is tried once more then
                 schedule.went_wrong(entry, error.message, whose_fault="owners")
             else:
-                schedule.given_up(entry, planned, tries, refused.message)
+                schedule.given_up(entry, planned, tries, message)
         if is_full:
             schedule.stop(
                 f"{STUCK_MAX} extractions hang; the extractor has to be mended, and whoever runs "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -19,6 +18,7 @@ from neverforget.actors.messages import (
     AnyReply,
     Append,
     Erase,
+    Fork,
     Hide,
     Request,
     SessionReply,
@@ -48,6 +48,7 @@ from neverforget.storage.record import encode_turn, session_scope
 from neverforget.storage.reflection_results import DueSession
 from neverforget.storage.region import Region
 from neverforget.storage.region_options import RegionOptions
+from neverforget.storage.results import ForkPoint
 from tests.actors import longterm_owners
 from tests.actors.longterm_owners import SEGMENT_BYTES, STORE_ID
 from tests.actors.regions import NAMESPACE, Asked
@@ -192,6 +193,12 @@ class Stage:
             for step, text in enumerate(texts)
         )  # fmt: skip
         request = Append(0, namespace, session, agent, 5, number, SYNC_PROCESS, None, records)
+        self.call(self.partition_of(session), request)
+
+    def fork(self, session: str, name: str, at: int) -> None:
+        """Both must be of one partition."""
+        point = ForkPoint(NAMESPACE, session, at)
+        request = Fork(0, NAMESPACE, name, point, at, "tester", 5, next(self._numbers))
         self.call(self.partition_of(session), request)
 
     def hide(self, session: str, *seqs: int) -> None:
@@ -351,7 +358,3 @@ def run_through(
     asked(True)
     until(lambda: asked(False).state == "done", lambda: asked(False))
     return asked(False)
-
-
-def never() -> float:
-    return math.inf

@@ -15,6 +15,7 @@ import pytest
 from neverforget.actors import reflector_pauses
 from neverforget.actors.extractor_contract import Fact, NotExtracted, Window
 from neverforget.actors.messages import DoneReply, Failure, Get, Settle, Status, Tail
+from neverforget.actors.reflection_messages import Plan
 from neverforget.actors.reflector import Reflector
 from neverforget.actors.reflector_messages import (
     Reflect,
@@ -22,7 +23,7 @@ from neverforget.actors.reflector_messages import (
     ReflectReply,
     WakeReflector,
 )
-from neverforget.storage.errors import Unavailable
+from neverforget.storage.errors import InvalidArgument, Unavailable
 from tests.actors.reflecting import Dying, Stage, Told, ask, run_through, until
 from tests.actors.regions import NAMESPACE
 
@@ -349,6 +350,27 @@ def test_closing_does_not_wait_for_one_that_hangs(stage: Stage, hanging: type[Ha
 
 
 # ---- owners that go ------------------------------------------------------------------------------
+
+
+class Refusing:
+    """Owners that will not have a plan."""
+
+    def __init__(self, owners: Any) -> None:
+        self._owners = owners
+
+    def call(self, partition: int, request: Any, deadline: float) -> Any:
+        if isinstance(request, Plan) and request.session == "s":
+            raise InvalidArgument("no such range")
+        return self._owners.call(partition, request, deadline)
+
+
+def test_a_run_goes_on_without_a_session_that_owners_refuse(stage: Stage) -> None:
+    """It would have waited for it for ever."""
+    stage.append("s", "remember one")
+    stage.append("t", "remember two")
+    reply = run_through(stage.reflector(Told, owners=Refusing(stage.channel)))
+    assert (reply.failures, reply.error, stage.texts()) == (1, "no such range", ["two"])
+    assert [(failed.session, failed.first, failed.last) for failed in reply.failed] == [("s", 0, 0)]
 
 
 class Flaky:

@@ -98,6 +98,17 @@ def test_what_is_said_twice_in_a_window_is_one_fact(stage: Stage) -> None:
     assert [stage.provenance(one) for one in stage.memories()] == [[(1, 1)], [(2, 2)]]
 
 
+def test_of_a_fork_its_own_turns_are_learned_from(stage: Stage) -> None:
+    stage.append("s", "remember the past", "remember one")
+    stage.fork("s", "f", 1)
+    stage.append("f", "remember another", "remember more")
+    extractor = Told()
+    stage.reflect_all(extractor, "s", "f")
+    assert stage.texts() == ["another", "more", "one", "the past"]
+    assert [turn.seq for turn in extractor.seen[1].turns] == [1, 2]
+    assert stage.left("f") is None
+
+
 # ---- deaths --------------------------------------------------------------------------------------
 
 
