@@ -21,18 +21,21 @@ class DeadLetter(NamedTuple):
 
 class DeadLetters:
     """Of a session that has any. They never overlap: the newest failure of a turn counts.
-    ``covered``: turns that do not wait, because they are consolidated or given up.
+    ``covered``: turns that do not wait, because they are consolidated or given up; ``_failed``:
+    those of the letters.
     """
 
-    __slots__ = ("covered", "letters")
+    __slots__ = ("_failed", "covered", "letters")
 
     def __init__(self, marks: Runs) -> None:
         self.covered = Runs(marks)
         self.letters: list[DeadLetter] = []
+        self._failed = Runs()
 
     def add(self, letter: DeadLetter) -> None:
         self._take_out(letter.first, letter.last)
         self.letters.append(letter)
+        self._failed.add(letter.first, letter.last)
         self.covered.add(letter.first, letter.last)
 
     def consolidated(self, first: int, last: int) -> None:
@@ -41,6 +44,9 @@ class DeadLetters:
         self.covered.add(first, last)
 
     def _take_out(self, first: int, last: int) -> None:
+        if next(self._failed.within(first, last + 1), None) is None:
+            return  # most of the time, and there may be thousands of them
+        self._failed.remove(first, last)
         kept: list[DeadLetter] = []
         for letter in self.letters:
             if letter.last < first or letter.first > last:
