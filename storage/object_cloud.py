@@ -84,7 +84,10 @@ class CloudStore:
         exceptions = self._obstore.exceptions
         try:
             self._obstore.put(self._client, key, data, mode=state, use_multipart=False)
-        except (exceptions.PreconditionError, FileNotFoundError, exceptions.AlreadyExistsError):
+        except (exceptions.PreconditionError, exceptions.AlreadyExistsError):
+            return False
+        except FileNotFoundError as error:
+            self._check_bucket(error, key, "unknown")
             return False
         except Exception as error:
             self._fail(error, key, "unknown")
@@ -102,10 +105,12 @@ class CloudStore:
 
     # ---- inside ----------------------------------------------------------------------------------
 
-    def _check_bucket(self, error: FileNotFoundError, key: str) -> None:
+    def _check_bucket(
+        self, error: FileNotFoundError, key: str, outcome: str = "not_applied"
+    ) -> None:
         """That an object is missing must not be said of a bucket that is."""
         if "NoSuchBucket" in str(error) or "ContainerNotFound" in str(error):
-            self._fail(error, key, "not_applied")
+            self._fail(error, key, outcome)
 
     def _fail(self, error: Exception, key: str, outcome: str) -> NoReturn:
         first_line = str(error).partition("\n")[0][:500]

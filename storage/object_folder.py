@@ -4,11 +4,13 @@
 
 A key is a path below the root. Every step may be the last one before a power cut: then there is
 the whole object or none, and perhaps a temporary, which the next owner's first put sweeps away. An
-object that somebody put and whose name was not synced yet is synced by whoever finds it taken.
+object that somebody put and whose name was not synced yet is synced by whoever finds it taken. The
+root itself must be there (``make_root``): a folder that is not mounted is not an empty one.
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import os
@@ -55,6 +57,18 @@ class FolderStore:
         self._ready: set[Path] = set()  # directories that are durable and were swept
         self._readying = threading.Lock()  # no put of ours begins before the sweep has ended
 
+    def make_root(self) -> None:
+        """For a store that is new. Durable when it returns. Raises Unavailable."""
+        there = next(path for path in self._root.parents if self._fs.exists(path))
+        try:
+            self._fs.make_directory(self._root)
+            for folder in (self._root, *self._root.parents):
+                self._fs.sync_directory(folder)
+                if folder == there:
+                    break
+        except OSError as error:
+            self._fail(error, "root", "not_applied")
+
     # ---- the seam --------------------------------------------------------------------------------
 
     def put_new(self, key: str, data: bytes) -> bool:
@@ -91,7 +105,8 @@ class FolderStore:
         try:
             with closing(self._fs.open(self._path(key), read_only=True)) as file:
                 return file.size()
-        except (FileNotFoundError, NotADirectoryError):
+        except (FileNotFoundError, NotADirectoryError) as error:
+            self._check_root(error, key)
             return None
         except OSError as error:
             self._fail(error, key, "not_applied")
@@ -100,6 +115,7 @@ class FolderStore:
         path = self._path(key)
         try:
             if not self._fs.is_directory(path.parent):
+                self._check_root(FileNotFoundError("not there"), key)
                 return False
             with self._exclusive(path.parent):
                 # What a dead put left behind may hold what is to be erased.
@@ -131,7 +147,10 @@ class FolderStore:
 
     def _walk(self, folder: Path, prefix: str) -> Iterator[tuple[str, int]]:
         try:
-            names = self._fs.list_directory(folder) if self._fs.is_directory(folder) else []
+            if not self._fs.is_directory(folder):
+                self._check_root(FileNotFoundError("not there"), prefix)
+                return
+            names = self._fs.list_directory(folder)
         except OSError as error:
             self._fail(error, prefix, "not_applied")
         for name in names:
@@ -149,20 +168,23 @@ class FolderStore:
             with closing(self._fs.open(self._path(key), read_only=True)) as file:
                 size = file.size()
                 return file.pread(size if n_bytes is None else min(size, n_bytes), 0)
-        except (FileNotFoundError, NotADirectoryError):
+        except (FileNotFoundError, NotADirectoryError) as error:
+            self._check_root(error, key)
             return None
         except OSError as error:
             self._fail(error, key, "not_applied")
 
     def _make_ready(self, directory: Path) -> None:
-        """Made, durable up to the root's own name, and without temporaries of the dead."""
+        """Made, durable below the root, and without temporaries of the dead."""
         with self._readying:
             if directory in self._ready:
                 return
+            if not self._fs.is_directory(self._root):
+                raise FileNotFoundError(errno.ENOENT, "the folder is not there", str(self._root))
             self._fs.make_directory(directory)
             for folder in (directory, *directory.parents):
                 self._fs.sync_directory(folder)
-                if folder == self._root.parent:
+                if folder == self._root:
                     break
             self._sweep(directory)
             self._ready.add(directory)
@@ -197,9 +219,17 @@ class FolderStore:
             raise
         return temporary
 
+    def _check_root(self, error: OSError, key: str) -> None:
+        if not self._fs.is_directory(self._root):
+            self._fail(error, key, "not_applied")
+
     def _fail(self, error: OSError, key: str, outcome: str) -> NoReturn:
         self._ready.clear()  # another disk may be mounted there by now
-        remedy = "free space there" if isinstance(error, OutOfSpace) else "see to that folder"
+        remedy = (
+            "free space there"
+            if isinstance(error, OutOfSpace)
+            else "mount that folder, or see to it"
+        )
         raise Unavailable(
             f"object {key} in {self._root}: {error.strerror or error}; {remedy}", outcome=outcome
         ) from error

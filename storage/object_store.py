@@ -60,9 +60,10 @@ class ObjectStore(Protocol):
         ...
 
 
-def open_object_store(url: str, *, timeout_s: float = 10.0) -> ObjectStore:
+def open_object_store(url: str, *, timeout_s: float = 10.0, create: bool = False) -> ObjectStore:
     """``s3://BUCKET[/PREFIX]``, ``gs://…``, ``az://CONTAINER[/PREFIX]``, or the path of a folder,
-    also as ``file:///…``. Credentials come from the environment, as obstore finds them.
+    also as ``file:///…``. Credentials come from the environment, as obstore finds them. ``create``:
+    make the folder, for a store that is new; buckets are made elsewhere.
 
     Raises InvalidArgument for what is none of these; Unavailable without the extra that it needs,
     or where the folder cannot be made.
@@ -79,4 +80,8 @@ def open_object_store(url: str, *, timeout_s: float = 10.0) -> ObjectStore:
     from neverforget.storage.filesystem import LocalFileSystem
     from neverforget.storage.object_folder import FolderStore
 
-    return FolderStore(LocalFileSystem(), Path(rest if divided else url).expanduser().absolute())
+    path = Path(rest if divided else url).expanduser().absolute()
+    store = FolderStore(LocalFileSystem(), path)
+    if create:
+        store.make_root()
+    return store

@@ -49,11 +49,13 @@ class LocalLog(NamedTuple):
     """``tail``: end of its last record, all of it durable; 0: it has none. ``shipped`` and
     ``number``: the pair that the last ``Shipped`` notice said, kept beside this very log (0, 0:
     none is known): below that position it holds what the objects up to that number hold.
+    ``expects``: this log was shipped before, by whatever disk, so that objects must be there.
     """
 
     tail: int
     shipped: int = 0
     number: int = 0
+    expects: bool = False
 
 
 class Starting(Asking, ABC):
@@ -101,6 +103,10 @@ class Starting(Asking, ABC):
             return self._ask(Look(0, number), self._looked)
         self.number = self._galloping.last
         if not self.number:
+            if self._local.expects:
+                return self._refuse(
+                    "no object of this log is there: another bucket, or an empty one"
+                )
             return self._persist(0)
         return self._ask(ReadHeader(0, self.number), self._last_read)
 
@@ -213,7 +219,8 @@ class Starting(Asking, ABC):
         return self._apply()
 
     def _apply(self) -> list[Action]:
-        question = Apply(0, self._walk_at, self._apply_from)
+        # They may part where the run before ended, and this one begin in the next segment.
+        question = Apply(0, self._walk_at, max(self._apply_from, self._header.start))
         return self._ask(question, self._applied)
 
     def _applied(self, answer: Done) -> list[Action]:

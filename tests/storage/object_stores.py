@@ -11,6 +11,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from neverforget.storage.errors import Unavailable
+from neverforget.storage.filesystem import LocalFileSystem
 from neverforget.storage.object_cloud import CloudStore, open_cloud_store
 from neverforget.storage.object_folder import FolderStore
 from neverforget.storage.object_store import ObjectStore, Stored
@@ -18,7 +19,11 @@ from tests.fakes.crash_filesystem import CrashFileSystem
 
 
 def crashing_folder(fs: CrashFileSystem) -> FolderStore:
-    return FolderStore(fs, fs.root / "bucket", exclusive=lambda path: nullcontext())
+    """The one on this file system, made where it is not there."""
+    store = FolderStore(fs, fs.root / "bucket", exclusive=lambda path: nullcontext())
+    if not fs.exists(fs.root / "bucket"):
+        store.make_root()
+    return store
 
 
 @contextmanager
@@ -109,6 +114,6 @@ def fails(*operations: str) -> Callable[[str, str], None]:
 
 
 def folder(path: Path) -> FolderStore:
-    from neverforget.storage.filesystem import LocalFileSystem
-
-    return FolderStore(LocalFileSystem(), path)
+    store = FolderStore(LocalFileSystem(), path)
+    store.make_root()
+    return store

@@ -286,7 +286,17 @@ def test_a_server_that_is_gone_is_unavailable(endpoint: str) -> None:
 
 def test_a_bucket_that_is_missing_is_not_an_empty_one(endpoint: str) -> None:
     """An owner that took it for one would begin a second history."""
-    store = s3_store(endpoint, "no-such-bucket")
+    missing(s3_store(endpoint, "no-such-bucket"))
+
+
+def test_a_folder_that_is_not_mounted_is_not_an_empty_one(tmp_path: Path) -> None:
+    missing(open_object_store(str(tmp_path / "not" / "mounted")))
+    (tmp_path / "file").write_text("where the folder was")
+    missing(open_object_store(str(tmp_path / "file")))
+    assert not (tmp_path / "not").exists()
+
+
+def missing(store: ObjectStore) -> None:
     for call in (
         lambda: store.head(KEY),
         lambda: store.get(KEY),
@@ -309,7 +319,7 @@ def test_a_world_of_owners_ships_to_it_and_keeps_its_promises(store: ObjectStore
 
 def test_a_folder_is_opened_by_its_path(tmp_path: Path) -> None:
     for url in (str(tmp_path / "bucket"), f"file://{tmp_path}/bucket"):
-        store = open_object_store(url)
+        store = open_object_store(url, create=True)
         assert isinstance(store, FolderStore)
         store.put_new(KEY, b"x")
     assert (tmp_path / "bucket" / KEY).read_bytes() == b"x"
@@ -332,7 +342,7 @@ def test_obstore_is_imported_for_a_cloud_store_alone(tmp_path: Path) -> None:
         "import sys\n"
         "from neverforget.storage import object_cloud, shipping_machine\n"
         "from neverforget.storage.object_store import open_object_store\n"
-        f"open_object_store({str(tmp_path)!r}).put_new('a/1', b'x')\n"
+        f"open_object_store({str(tmp_path)!r}, create=True).put_new('a/1', b'x')\n"
         "print('obstore' in sys.modules)"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

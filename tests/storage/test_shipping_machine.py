@@ -244,6 +244,21 @@ def test_records_that_another_log_has_in_their_place_are_set_aside_first() -> No
     assert [a.position for a in played.asked if isinstance(a, SetAside | Apply)] == [500, 500]
 
 
+def test_where_logs_part_in_front_of_a_run_it_is_applied_from_its_start() -> None:
+    """One batch still fitted into the segment here, and did not there. The cut is where the run
+    before ended; the run was once written from there too, and its first records were lost.
+    """
+    played = Played(LocalLog(700))
+    put_before(played, 500)
+    played.objects[3] = encode_run(OTHER, 3, 5, run_of(4_160, 4_900))
+    played.same_until = lambda start, stop: (stop, False) if stop <= 500 else (500, True)
+    played.begin().settle()
+    assert [(type(a), a.position) for a in played.asked if isinstance(a, SetAside | Apply)] == [
+        (SetAside, 500),
+        (Apply, 4_160),
+    ]
+
+
 def test_damage_is_mended_from_the_objects_and_nothing_set_aside() -> None:
     played = Played(LocalLog(900))
     put_before(played, 500, 900)
@@ -282,6 +297,13 @@ def test_the_objects_of_something_else_are_refused(objects: dict[int, bytes], wo
     (stop,) = played.said
     assert isinstance(stop, Stop) and stop.why == "refused" and word in stop.reason
     assert played.machine.wake_at_us is None and played.tell(Durable(99)) == []
+
+
+def test_an_empty_store_is_no_fresh_start_for_a_log_that_was_shipped() -> None:
+    """A new disk in place of a lost one, and the wrong bucket: it would begin a second history."""
+    played = Played(LocalLog(0, expects=True)).begin().settle()
+    (stop,) = played.said
+    assert isinstance(stop, Stop) and stop.why == "refused" and not played.objects
 
 
 def test_an_object_that_cannot_be_read_is_refused() -> None:

@@ -1,0 +1,214 @@
+"""The local log while an owner starts: compared with the objects, cut where it went another way,
+and given what it lacks. Nobody has the log open meanwhile.
+
+    recover the log, close it        everything in it is durable then
+    compare, set aside, apply        in the order in which ``Shipping`` asks
+    open the log                     it holds what the objects hold, and perhaps more behind
+
+Every step may be the last one before a crash: the next start recovers, compares and goes on. A cut
+goes from the end to the front, so that what is left is always the front of a log; what is cut is
+durable in ``aside/`` before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+from crc32c import crc32c
+
+from neverforget.storage import control
+from neverforget.storage.atomic_file import write_atomic
+from neverforget.storage.control import ControlField, F
+from neverforget.storage.errors import Corrupt
+from neverforget.storage.filesystem import FileSystem
+from neverforget.storage.format import HEADER_BYTES, Kind, stride
+from neverforget.storage.record import body_of, log_seed, read_header
+from neverforget.storage.segment import (
+    SEGMENT_HEADER_BYTES,
+    SegmentHeader,
+    base_of,
+    create_segment,
+    segment_path,
+    write_zeros,
+)
+from neverforget.storage.segments import check_header
+from neverforget.storage.shipping_object import ObjectHeader, records_of
+from neverforget.storage.side_file import side_path
+
+ASIDE_DIRECTORY = "aside"
+ASIDE_SUFFIX = ".aside"
+
+
+class LocalCopy:
+    """``directory`` is the region's; its log is recovered and closed. ``tail``: where it ends; 0:
+    no record. ``epoch``: this owner's, for the names of what is set aside.
+    """
+
+    def __init__(
+        self, fs: FileSystem, directory: Path, *, log_id: int, tail: int, epoch: int
+    ) -> None:
+        self.tail = tail
+        self.epoch = epoch
+        self._fs = fs
+        self._log = directory / "log"
+        self._aside = directory / ASIDE_DIRECTORY
+        self._log_id = log_id
+        self._seed = log_seed(log_id)
+
+    # ---- comparing -------------------------------------------------------------------------------
+
+    def holds(self, header: ObjectHeader, position: int) -> bool:
+        """See ``Compare``. An object in which something was erased is read as a whole instead."""
+        if header.erasures or self.tail < header.stop:
+            return False
+        if self._size_at(header.base) != header.size or self._between(position, header.start):
+            return False
+        crc, at = 0, header.start
+        raw = self._read(header.base, header.start, header.stop)
+        for first, end in self._sound(raw, header.start):
+            body = body_of(raw, first)
+            if first != at - header.start or crc32c(body) != read_header(raw, first).body_crc:
+                return False
+            crc, at = crc32c(raw[first + 60 : first + 64], crc), header.start + end
+        return at == header.stop and crc == header.heads_crc
+
+    def same_until(self, header: ObjectHeader, payload: bytes, position: int) -> tuple[int, bool]:
+        """(same_until, other), see ``Fetched``."""
+        if self._between(position, header.start):
+            return position, True
+        size = self._size_at(header.base)
+        if size != header.size:
+            # Of another shape, or not there; an empty one gives way.
+            return max(position, header.start), size is not None and self.tail > header.start
+        raw = self._read(header.base, header.start, header.stop)
+        for first, end in records_of(payload):
+            if raw[first:end] == payload[first:end] and end <= len(raw):
+                continue
+            here = header.start + first
+            mine = check_header(memoryview(raw), first, here, self._seed)
+            theirs = payload[first : first + HEADER_BYTES]
+            return here, mine is not None and raw[first : first + HEADER_BYTES] != theirs
+        return header.stop, False
+
+    def _between(self, position: int, start: int) -> bool:
+        """Does a sound record stand in [position, start), where the objects hold none?"""
+        for base, size in self._segments():
+            first = max(position, base + SEGMENT_HEADER_BYTES)
+            last = min(start, base + size, self.tail)
+            if first < last:
+                raw = memoryview(self._read(base, first, min(last + HEADER_BYTES, base + size)))
+                for at in range(0, last - first, 8):
+                    if check_header(raw, at, first + at, self._seed) is not None:
+                        return True
+        return False
+
+    # ---- changing --------------------------------------------------------------------------------
+
+    def set_aside(self, position: int) -> None:
+        """See ``SetAside``: a copy of each segment's part, then the cut."""
+        self._fs.make_directory(self._aside)
+        self._fs.sync_directory(self._aside.parent)
+        behind = [(b, s) for b, s in self._segments() if b + s > position]
+        for base, size in behind:
+            first = max(position, base + SEGMENT_HEADER_BYTES)
+            last = min(base + size, self.tail)
+            if first < last:
+                name = f"{first:016x}-{last:016x}-{self.epoch:08x}{ASIDE_SUFFIX}"
+                write_atomic(self._fs, self._aside / name, self._read(base, first, last))
+        for base, size in reversed(behind):
+            self._forget_side_file(base)
+            path = segment_path(self._log, base)
+            if base and position <= base + SEGMENT_HEADER_BYTES:
+                self._fs.unlink(path)
+                self._fs.sync_directory(self._log)
+                continue
+            with closing(self._fs.open(path)) as file:
+                write_zeros(file, max(position - base, SEGMENT_HEADER_BYTES), size)
+        self.tail = position
+
+    def apply(self, header: ObjectHeader, payload: bytes, position: int) -> None:
+        """See ``Apply``. Durable when it returns."""
+        assert header.start <= position < header.stop, "within the run"
+        self._make_segment(header)
+        self._forget_side_file(header.base)
+        with closing(self._fs.open(segment_path(self._log, header.base))) as file:
+            file.pwrite([payload[position - header.start :]], position - header.base)
+            file.fdatasync()
+        self.tail = max(self.tail, header.stop)
+        for first, _ in records_of(payload):
+            if payload[4 + first] == Kind.ERASING:
+                self._erase(payload, first)
+
+    def _make_segment(self, header: ObjectHeader) -> None:
+        """The segment that a run stands in; an empty one of another size gives way."""
+        held = self._segments()
+        size = dict(held).get(header.base)
+        if size == header.size:
+            return
+        for base, other in reversed(held):
+            if base + other > header.base:
+                assert self.tail <= base + SEGMENT_HEADER_BYTES, "it holds records: set them aside"
+                self._forget_side_file(base)
+                self._fs.unlink(segment_path(self._log, base))
+        self._fs.sync_directory(self._log)
+        end = max((b + s for b, s in self._segments()), default=0)
+        if end != header.base:
+            raise Corrupt(
+                f"object {header.number} is of a segment at {header.base}, the log in {self._log} "
+                f"ends at {end}; an object between the two is missing"
+            )
+        made = SegmentHeader(self._log_id, header.base, header.size, header.segment_epoch)
+        create_segment(self._fs, self._log, made, "pread").close()
+
+    def _erase(self, payload: bytes, first: int) -> None:
+        """What an ERASING record names is erased here too."""
+        body = control.read_body(body_of(payload, first))
+        ranges = control.unpack_ranges(body.get(F[ControlField.RANGES], b""))
+        for base, size in self._segments():
+            mine = [(p, n) for p, n in ranges if base <= p < base + size]
+            if mine:
+                self._forget_side_file(base)
+                with closing(self._fs.open(segment_path(self._log, base))) as file:
+                    for place, length in mine:
+                        file.pwrite([bytes(min(length, base + size - place))], place - base)
+                    file.fdatasync()
+
+    def _forget_side_file(self, base: int) -> None:
+        """It describes what stands there no longer, and would be believed."""
+        path = side_path(self._log, base)
+        if self._fs.exists(path):
+            self._fs.unlink(path)
+            self._fs.sync_directory(self._log)
+
+    # ---- reading ---------------------------------------------------------------------------------
+
+    def _segments(self) -> list[tuple[int, int]]:
+        """(base, size), in log order."""
+        bases = [base_of(name) for name in self._fs.list_directory(self._log)]
+        return [(base, self._file_size(base)) for base in sorted(b for b in bases if b is not None)]
+
+    def _file_size(self, base: int) -> int:
+        with closing(self._fs.open(segment_path(self._log, base), read_only=True)) as file:
+            return file.size()
+
+    def _size_at(self, base: int) -> int | None:
+        """Of the segment that begins there; None: none does."""
+        if not self._fs.exists(segment_path(self._log, base)):
+            return None
+        return self._file_size(base)
+
+    def _read(self, base: int, first: int, last: int) -> bytes:
+        with closing(self._fs.open(segment_path(self._log, base), read_only=True)) as file:
+            return file.pread(last - first, first - base)
+
+    def _sound(self, raw: bytes, position: int) -> Iterator[tuple[int, int]]:
+        """(start, end) of records laid end to end in ``raw`` whose headers are sound."""
+        view, at = memoryview(raw), 0
+        while (fields := check_header(view, at, position + at, self._seed)) is not None:
+            end = at + stride(fields[7])
+            if end > len(raw):
+                return
+            yield at, end
+            at = end

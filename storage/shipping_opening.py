@@ -1,0 +1,110 @@
+"""Carrying a start through: all that ``Shipping`` asks until it is decided what may be served.
+
+Blocks. Whoever wants to be told meanwhile that the store does not answer looks at ``failure``.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from neverforget.storage.object_store import ObjectStore
+from neverforget.storage.shipping_calls import Got, carry_out
+from neverforget.storage.shipping_events import (
+    Action,
+    Apply,
+    Compare,
+    Compared,
+    Done,
+    Event,
+    Fetch,
+    Fetched,
+    Level,
+    Look,
+    Notice,
+    Persisted,
+    PersistEpoch,
+    Put,
+    ReadHeader,
+    ReadRun,
+    Serve,
+    SetAside,
+    Shipped,
+    Stop,
+    Tick,
+)
+from neverforget.storage.shipping_local import LocalCopy
+from neverforget.storage.shipping_machine import Shipping
+
+
+class Opening:
+    """``persist``: makes an epoch above the stored one and its argument durable, and answers it.
+    ``now_us``: of a clock that never goes back. ``pause``: lets so many seconds pass.
+    """
+
+    def __init__(
+        self,
+        machine: Shipping,
+        store: ObjectStore,
+        prefix: str,
+        local: LocalCopy,
+        *,
+        persist: Callable[[int], int],
+        now_us: Callable[[], int],
+        pause: Callable[[float], object],
+    ) -> None:
+        self._machine = machine
+        self._store = store
+        self._prefix = prefix
+        self._local = local
+        self._persist = persist
+        self._now_us = now_us
+        self._pause = pause
+        self._got: Got | None = None
+
+    def carry_through(self) -> list[Notice]:
+        """Until the level rises above NOTHING or the machine stops: what it said, in order; the
+        last Serve or Stop is what holds. Raises what the local log raises, OSError and Corrupt.
+        """
+        machine = self._machine
+        actions: deque[Action] = deque(machine.begin(self._now_us()))
+        notices: list[Notice] = []
+        while actions or (machine.level == Level.NOTHING and machine.stopped is None):
+            if not actions:
+                wake_us = machine.wake_at_us
+                assert wake_us is not None, "a start has a question open, or waits to repeat one"
+                self._pause(max(0, wake_us - self._now_us()) / 1e6)
+                actions.extend(machine.handle(Tick(), self._now_us()))
+                continue
+            action = actions.popleft()
+            if isinstance(action, Serve | Shipped | Stop):
+                notices.append(action)
+            elif machine.level == Level.NOTHING:
+                actions.extend(machine.handle(self._answer(action), self._now_us()))
+        return notices
+
+    def _answer(self, question: Action) -> Event:
+        local = self._local
+        match question:
+            case Look() | ReadHeader() | Put() | Fetch():
+                answer = carry_out(self._store, self._prefix, question)
+                if not isinstance(answer, Got):
+                    return answer
+                assert isinstance(question, Fetch)
+                self._got = answer
+                same = local.same_until(answer.header, answer.payload, question.position)
+                return Fetched(answer.call, answer.header, *same)
+            case PersistEpoch(call, at_least):
+                local.epoch = self._persist(at_least)
+                return Persisted(call, local.epoch)
+            case Compare(call, header, position):
+                return Compared(call, local.holds(header, position))
+            case SetAside(call, position):
+                local.set_aside(position)
+                return Done(call)
+            case Apply(call, _, position):
+                assert self._got is not None, "what was fetched is applied"
+                local.apply(self._got.header, self._got.payload, position)
+                return Done(call)
+            case ReadRun() | Serve() | Shipped() | Stop():
+                raise AssertionError(f"{question} is not of a start")
