@@ -160,7 +160,14 @@ def test_every_leg_that_is_sure_has_its_best_match_among_the_first(data: st.Data
         ranked = sorted(its.items(), key=lambda kv: (-kv[1], kv[0]))
         legs.append(Leg(name, ranked[:20], its))
     boosted = data.draw(st.sets(st.integers(0, 24)))
-    found = weighted(legs, FusionConfig().weights(), boosted=boosted, boost=0.15)
+    past = data.draw(st.sets(st.integers(0, 24)))
+    found = weighted(
+        legs, FusionConfig().weights(), boosted=boosted, boost=0.15, past=past, loss=0.5
+    )
+    for one in found:
+        points = sum(share.points for share in one.shares)
+        assert one.score == pytest.approx(points + one.boost + one.past + one.lift)
+        assert one.past <= 0 and (one.past == 0 or one.what in past)
     assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
     shown = {one.what for one in found[:10]}
     for leg in legs:
