@@ -12,6 +12,7 @@ durable in ``aside/`` before.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -56,6 +57,10 @@ class LocalCopy:
         self._aside = directory / ASIDE_DIRECTORY
         self._log_id = log_id
         self._seed = log_seed(log_id)
+        # base -> size of every segment, and the bases in order
+        names = fs.list_directory(self._log)
+        self._bases = sorted(base for name in names if (base := base_of(name)) is not None)
+        self._sizes = {base: self._file_size(base) for base in self._bases}
 
     # ---- comparing -------------------------------------------------------------------------------
 
@@ -63,7 +68,7 @@ class LocalCopy:
         """See ``Compare``. An object in which something was erased is read as a whole instead."""
         if header.erasures or self.tail < header.stop:
             return False
-        if self._size_at(header.base) != header.size or self._between(position, header.start):
+        if self._sizes.get(header.base) != header.size or self._between(position, header.start):
             return False
         crc, at = 0, header.start
         raw = self._read(header.base, header.start, header.stop)
@@ -78,7 +83,7 @@ class LocalCopy:
         """(same_until, other), see ``Fetched``."""
         if self._between(position, header.start):
             return position, True
-        size = self._size_at(header.base)
+        size = self._sizes.get(header.base)
         if size != header.size:
             # Of another shape, or not there; an empty one gives way.
             return max(position, header.start), size is not None and self.tail > header.start
@@ -94,7 +99,9 @@ class LocalCopy:
 
     def _between(self, position: int, start: int) -> bool:
         """Does a sound record stand in [position, start), where the objects hold none?"""
-        for base, size in self._segments():
+        for base, size in self._segments_from(position):
+            if base >= start:
+                break
             first = max(position, base + SEGMENT_HEADER_BYTES)
             last = min(start, base + size, self.tail)
             if first < last:
@@ -110,7 +117,7 @@ class LocalCopy:
         """See ``SetAside``: a copy of each segment's part, then the cut."""
         self._fs.make_directory(self._aside)
         self._fs.sync_directory(self._aside.parent)
-        behind = [(b, s) for b, s in self._segments() if b + s > position]
+        behind = self._segments_from(position)
         for base, size in behind:
             first = max(position, base + SEGMENT_HEADER_BYTES)
             last = min(base + size, self.tail)
@@ -119,12 +126,10 @@ class LocalCopy:
                 write_atomic(self._fs, self._aside / name, self._read(base, first, last))
         for base, size in reversed(behind):
             self._forget_side_file(base)
-            path = segment_path(self._log, base)
             if base and position <= base + SEGMENT_HEADER_BYTES:
-                self._fs.unlink(path)
-                self._fs.sync_directory(self._log)
+                self._unlink(base)
                 continue
-            with closing(self._fs.open(path)) as file:
+            with closing(self._fs.open(segment_path(self._log, base))) as file:
                 write_zeros(file, max(position - base, SEGMENT_HEADER_BYTES), size)
         self.tail = position
 
@@ -143,17 +148,17 @@ class LocalCopy:
 
     def _make_segment(self, header: ObjectHeader) -> None:
         """The segment that a run stands in; an empty one of another size gives way."""
-        held = self._segments()
-        size = dict(held).get(header.base)
-        if size == header.size:
+        if self._sizes.get(header.base) == header.size:
             return
-        for base, other in reversed(held):
-            if base + other > header.base:
-                assert self.tail <= base + SEGMENT_HEADER_BYTES, "it holds records: set them aside"
-                self._forget_side_file(base)
-                self._fs.unlink(segment_path(self._log, base))
-        self._fs.sync_directory(self._log)
-        end = max((b + s for b, s in self._segments()), default=0)
+        for base, _ in reversed(self._segments_from(header.base)):
+            if self.tail > base + SEGMENT_HEADER_BYTES:
+                raise Corrupt(
+                    f"object {header.number} is of a segment of {header.size:,} bytes at "
+                    f"{header.base}, where {self._log} has records in one at {base}"
+                )
+            self._forget_side_file(base)
+            self._unlink(base)
+        end = self._bases[-1] + self._sizes[self._bases[-1]] if self._bases else 0
         if end != header.base:
             raise Corrupt(
                 f"object {header.number} is of a segment at {header.base}, the log in {self._log} "
@@ -161,12 +166,21 @@ class LocalCopy:
             )
         made = SegmentHeader(self._log_id, header.base, header.size, header.segment_epoch)
         create_segment(self._fs, self._log, made, "pread").close()
+        self._bases.append(header.base)
+        self._sizes[header.base] = header.size
+
+    def _unlink(self, base: int) -> None:
+        """The last segment goes, durably."""
+        assert base == self._bases[-1], "from the end to the front"
+        self._fs.unlink(segment_path(self._log, base))
+        self._fs.sync_directory(self._log)
+        del self._bases[-1], self._sizes[base]
 
     def _erase(self, payload: bytes, first: int) -> None:
         """What an ERASING record names is erased here too."""
         body = control.read_body(body_of(payload, first))
         ranges = control.unpack_ranges(body.get(F[ControlField.RANGES], b""))
-        for base, size in self._segments():
+        for base, size in self._segments_from(min(p for p, _ in ranges) if ranges else self.tail):
             mine = [(p, n) for p, n in ranges if base <= p < base + size]
             if mine:
                 self._forget_side_file(base)
@@ -184,20 +198,15 @@ class LocalCopy:
 
     # ---- reading ---------------------------------------------------------------------------------
 
-    def _segments(self) -> list[tuple[int, int]]:
-        """(base, size), in log order."""
-        bases = [base_of(name) for name in self._fs.list_directory(self._log)]
-        return [(base, self._file_size(base)) for base in sorted(b for b in bases if b is not None)]
+    def _segments_from(self, position: int) -> list[tuple[int, int]]:
+        """(base, size) of those that end behind ``position``, in log order."""
+        at = max(0, bisect_right(self._bases, position) - 1)
+        found = [(base, self._sizes[base]) for base in self._bases[at:]]
+        return [(base, size) for base, size in found if base + size > position]
 
     def _file_size(self, base: int) -> int:
         with closing(self._fs.open(segment_path(self._log, base), read_only=True)) as file:
             return file.size()
-
-    def _size_at(self, base: int) -> int | None:
-        """Of the segment that begins there; None: none does."""
-        if not self._fs.exists(segment_path(self._log, base)):
-            return None
-        return self._file_size(base)
 
     def _read(self, base: int, first: int, last: int) -> bytes:
         with closing(self._fs.open(segment_path(self._log, base), read_only=True)) as file:
