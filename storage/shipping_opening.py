@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 
 from neverforget.storage.object_store import ObjectStore
-from neverforget.storage.shipping_calls import Got, carry_out
+from neverforget.storage.shipping_calls import Got, StoreAnswer, carry_out
 from neverforget.storage.shipping_events import (
     Action,
     Apply,
@@ -31,10 +33,47 @@ from neverforget.storage.shipping_events import (
     SetAside,
     Shipped,
     Stop,
+    StoreQuestion,
     Tick,
 )
 from neverforget.storage.shipping_local import LocalCopy
 from neverforget.storage.shipping_machine import Shipping
+
+AHEAD_MAX = 16  # objects, of 8 MiB at most but for single larger batches
+
+
+class ReadAhead:
+    """Objects are read one after the other; those that come next are on their way meanwhile: a lost
+    disk may be a million of them, at some ten milliseconds each.
+    """
+
+    def __init__(self, store: ObjectStore, prefix: str) -> None:
+        self._store = store
+        self._prefix = prefix
+        self._pool = ThreadPoolExecutor(AHEAD_MAX, thread_name_prefix="shipped")
+        self._coming: dict[tuple[type[StoreQuestion], int], Future[StoreAnswer]] = {}
+
+    def __enter__(self) -> ReadAhead:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def carry_out(self, question: StoreQuestion, last: int) -> StoreAnswer:
+        """``last``: up to which number it goes on in order; 0: this is a single question."""
+        if not isinstance(question, Fetch | ReadHeader) or question.number > last:
+            return carry_out(self._store, self._prefix, question)
+        kind = type(question)
+        for number in range(question.number, min(last, question.number + AHEAD_MAX) + 1):
+            if (kind, number) not in self._coming:
+                asked = replace(question, number=number)
+                self._coming[kind, number] = self._pool.submit(
+                    carry_out, self._store, self._prefix, asked
+                )
+        answer = self._coming.pop((kind, question.number)).result()
+        if isinstance(answer, Got):
+            return answer._replace(call=question.call)
+        return replace(answer, call=question.call)
 
 
 class Opening:
@@ -66,6 +105,10 @@ class Opening:
         """Until the level rises above NOTHING or the machine stops: what it said, in order; the
         last Serve or Stop is what holds. Raises what the local log raises, OSError and Corrupt.
         """
+        with ReadAhead(self._store, self._prefix) as self._ahead:
+            return self._carry_through()
+
+    def _carry_through(self) -> list[Notice]:
         machine = self._machine
         actions: deque[Action] = deque(machine.begin(self._now_us()))
         notices: list[Notice] = []
@@ -87,7 +130,7 @@ class Opening:
         local = self._local
         match question:
             case Look() | ReadHeader() | Put() | Fetch():
-                answer = carry_out(self._store, self._prefix, question)
+                answer = self._ahead.carry_out(question, self._machine.catching_up_to)
                 if not isinstance(answer, Got):
                     return answer
                 assert isinstance(question, Fetch)

@@ -78,6 +78,11 @@ class Starting(Asking, ABC):
         self._walk_at = self._walk_end = 0  # the next object to look at, and the last
         self._walked = 0  # the position up to which the local log holds what the objects hold
 
+    @property
+    def catching_up_to(self) -> int:
+        """The last object that will be looked at, one after the other; 0: not known yet."""
+        return self._walk_end
+
     def _begin(self) -> list[Action]:
         if self._local.number:
             return self._ask(Look(0, self._local.number), self._known_looked)
@@ -178,21 +183,24 @@ class Starting(Asking, ABC):
     def _walk(self) -> list[Action]:
         if self._walk_at > self._walk_end:
             return self._caught_up(self._last.stop if self._last else 0)
+        if self._tail <= self._walked:  # nothing stands behind that could be compared
+            return self._fetch()
         return self._ask(ReadHeader(0, self._walk_at), self._walk_read)
 
     def _walk_read(self, answer: HeaderRead) -> list[Action]:
-        header = answer.header
-        wrong = check_origin(header, self._author, self._walk_at)
-        if wrong is None and header.stop < self._walked:
-            wrong = f"object {header.number} ends at {header.stop}, before {self._walked}"
+        header = self._header = answer.header
+        wrong = self._out_of_place(header)
         if wrong is not None:
             return self._refuse(wrong)
         if header.kind == ObjectKind.FENCE:
             return self._agreed(header)
-        if self._tail <= self._walked:
-            return self._fetch()
-        self._header = header
         return self._ask(Compare(0, header, self._walked), self._compared)
+
+    def _out_of_place(self, header: ObjectHeader) -> str | None:
+        wrong = check_origin(header, self._author, self._walk_at)
+        if wrong is None and header.stop < self._walked:
+            wrong = f"object {header.number} ends at {header.stop}, before {self._walked}"
+        return wrong
 
     def _compared(self, answer: Compared) -> list[Action]:
         return self._agreed(self._header) if answer.same else self._fetch()
@@ -201,9 +209,12 @@ class Starting(Asking, ABC):
         return self._ask(Fetch(0, self._walk_at, self._walked), self._fetched)
 
     def _fetched(self, answer: Fetched) -> list[Action]:
-        header = answer.header
-        self._header = header
-        if answer.same_until >= header.stop and not answer.other:
+        header = self._header = answer.header
+        wrong = self._out_of_place(header)
+        if wrong is not None:
+            return self._refuse(wrong)
+        agrees = answer.same_until >= header.stop and not answer.other
+        if agrees or header.kind == ObjectKind.FENCE:
             return self._agreed(header)
         if self.level != Level.NOTHING:
             return self._stop(
