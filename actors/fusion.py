@@ -96,9 +96,9 @@ class Share(msgspec.Struct, frozen=True):
 
 
 class Fused(msgspec.Struct, Generic[K], frozen=True):
-    """``score`` is the sum of the shares' points, of ``boost``, of ``past``, which is below 0 for
-    what is not valid now, and of ``lift``, by which it was raised to stand among the first
-    ``SHOWN``.
+    """``score`` is the sum of the shares' points, of ``boost``, of ``past``, and of ``lift``, by
+    which it was raised to stand among the first ``SHOWN``. ``past``: below 0 for what is not valid
+    now; above it for what holds in the place of something that matches better.
     """
 
     what: K
@@ -120,7 +120,8 @@ class Fused(msgspec.Struct, Generic[K], frozen=True):
         if self.boost:
             lines.append(f"speaker: +{self.boost:.9f}")
         if self.past:
-            lines.append(f"not valid now: {self.past:.9f}")
+            why = "not valid now" if self.past < 0 else "holds in the place of another"
+            lines.append(f"{why}: {self.past:+.9f}")
         if self.lift:
             lines.append(f"best match of a search, raised to the first {SHOWN}: +{self.lift:.9f}")
         return "\n".join([*lines, f"score = {self.score:.9f}"])
@@ -144,15 +145,16 @@ def weighted(
     *,
     boosted: Collection[K] = (),
     boost: float = 0.0,
-    past: Collection[K] = (),
+    past: Mapping[K, Collection[K]] | None = None,
     loss: float = 0.0,
     limit: int | None = None,
 ) -> list[Fused[K]]:
     """Best first, equal scores by ascending ``what``. Each leg's scores are stretched so that its
     worst candidate has 0 and its best 1 (all equal: 1); without a score it is 0. The best match of
     a leg that is sure of it is among the first ``SHOWN``. ``past``: what loses the part ``loss``
-    of its score, and more where others that match nearly as well would come behind it still.
-    ``limit``: so many are wanted, the arithmetic of the others is not kept.
+    of its score, and more where others that match nearly as well would come behind it still; and
+    what holds in its place, which comes before it. ``limit``: so many are wanted, the arithmetic of
+    the others is not kept.
     """
     legs = list(legs)
     totals: dict[K, float] = dict.fromkeys((what for leg in legs for what, _ in leg.ranked), 0.0)
@@ -162,15 +164,16 @@ def weighted(
             totals[what] += one.weight * one.value(score)
     for what in totals.keys() & set(boosted):
         totals[what] += boost
-    gone = totals.keys() & set(past)
-    lost = _lost(gone, totals, stretched, loss) if gone and loss else {}
-    for what, points in lost.items():
-        totals[what] += points
-    order = sorted(totals, key=lambda what: (-totals[what], what in lost, what))
+    gone = {what: its for what, its in (past or {}).items() if what in totals}
+    left = _left(gone, totals, stretched, loss) if gone and loss else {}
+    turned = _turned(gone, left, totals)
+    points = {what: score - totals[what] for what, score in turned.items()}
+    totals |= turned
+    order = sorted(totals, key=lambda what: (-totals[what], what in left, what))
     scores = totals
     if raised := _raised(order, totals, stretched):
         scores = totals | raised
-        order.sort(key=lambda what: (-scores[what], what not in raised, what in lost, what))
+        order.sort(key=lambda what: (-scores[what], what not in raised, what in left, what))
     return [
         Fused(
             what,
@@ -178,30 +181,44 @@ def weighted(
             tuple(one.share(what) for one in stretched),
             boost if what in boosted else 0.0,
             scores[what] - totals[what],
-            past=lost.get(what, 0.0),
+            past=points.get(what, 0.0),
         )
         for what in order[:limit]
     ]
 
 
-def _lost(
+def _left(
     past: Collection[K],
     totals: Mapping[K, float],
     legs: Sequence[_Stretched[K]],
     loss: float,
 ) -> dict[K, float]:
-    """What each of ``past`` loses. How well something matches is judged by its scores as they are:
-    of two candidates the worse one has 0 when they are stretched, however near it is.
+    """The scores that are left to each of ``past``. How well something matches is judged by its
+    scores as they are: of two candidates the worse one has 0 when they are stretched, however near
+    it is.
     """
-    valid = sorted((sum(one.strength(what) for one in legs), what) for what in totals.keys() - past)
+    valid = sorted(
+        (sum(one.strength(what) for one in legs), what) for what in totals if what not in past
+    )
     strengths = [strength for strength, _ in valid]
     least = [*accumulate((totals[what] for _, what in reversed(valid)), min)][::-1]
-    lost: dict[K, float] = {}
+    left: dict[K, float] = {}
     for what in past:
-        left = totals[what] * (1 - loss)
         at = bisect_left(strengths, _NEARLY * sum(one.strength(what) for one in legs))
-        lost[what] = min([left, *least[at : at + 1]]) - totals[what]
-    return lost
+        left[what] = min([totals[what] * (1 - loss), *least[at : at + 1]])
+    return left
+
+
+def _turned(
+    past: Mapping[K, Collection[K]], left: Mapping[K, float], totals: Mapping[K, float]
+) -> dict[K, float]:
+    """New scores: what is ``left`` of ``past``, and no less for what holds in its place."""
+    turned = dict(left)
+    for what, score in left.items():
+        for other in past[what]:
+            if other in totals and other not in past:
+                turned[other] = max(turned.get(other, totals[other]), score)
+    return turned
 
 
 def _raised(
@@ -260,12 +277,12 @@ def reciprocal(
     weights: Mapping[str, float] | None = None,
     *,
     k: int = 60,
-    past: Collection[K] = (),
+    past: Mapping[K, Collection[K]] | None = None,
     loss: float = 0.0,
 ) -> list[Fused[K]]:
     """Reciprocal rank fusion: the sum of weight / (k + rank) over the legs that found it. Best
     first, equal scores by ascending ``what``. Without ``weights`` each leg counts 1. ``past``: what
-    loses the part ``loss`` of its score.
+    loses the part ``loss`` of its score, and what holds in its place.
     """
     shares: dict[K, list[Share]] = {}
     for leg in legs:
@@ -273,13 +290,12 @@ def reciprocal(
         for rank, (what, score) in enumerate(leg.ranked, 1):
             its = shares.setdefault(what, [])
             its.append(Share(leg.name, rank, score, 1 / (k + rank), weight))
+    totals = {what: sum(share.points for share in its) for what, its in shares.items()}
+    gone = {what: its for what, its in (past or {}).items() if what in totals and loss}
+    left = {what: totals[what] * (1 - loss) for what in gone}
+    turned = _turned(gone, left, totals)
     found = []
     for what, its in shares.items():
-        score = sum(share.points for share in its)
-        lost = -loss * score if what in past else 0.0
-        found.append(Fused(what, score + lost, tuple(its), rrf_k=k, past=lost))
-    return _sorted(found)
-
-
-def _sorted(found: Iterable[Fused[K]]) -> list[Fused[K]]:
-    return sorted(found, key=lambda one: (-one.score, one.what))
+        score = turned.get(what, totals[what])
+        found.append(Fused(what, score, tuple(its), rrf_k=k, past=score - totals[what]))
+    return sorted(found, key=lambda one: (-one.score, one.what in left, one.what))

@@ -17,10 +17,9 @@ from neverforget.actors.reflector_turns import ReadTurn
 from neverforget.storage.content import encode_body
 from neverforget.storage.longterm_relation_reads import DERIVED_FROM
 from neverforget.storage.longterm_results import Namespace, NewMemory, NewRelation, TurnPoint
-from neverforget.storage.reflection_results import REFLECTION, PlannedRange
+from neverforget.storage.reflection_results import REFLECTION, SUBJECT_TAG, PlannedRange
 
 SESSION, EXTRACTOR, SUBJECT = "session", "extractor", "subject"  # in a memory's metadata
-SUBJECT_TAG: Final = "subject"  # above those that facts with a subject are found by
 _SLUG_CHARACTERS_MAX: Final = 60
 _PERSON: Final = b"nf-reflection"
 

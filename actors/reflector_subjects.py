@@ -20,7 +20,6 @@ from neverforget.actors.reflector_calls import Calls, Place
 from neverforget.actors.reflector_memories import (
     EXTRACTOR,
     SUBJECT,
-    SUBJECT_TAG,
     subject_tag,
 )
 from neverforget.storage.longterm_results import (
@@ -31,7 +30,7 @@ from neverforget.storage.longterm_results import (
     Superseding,
     TurnPoint,
 )
-from neverforget.storage.reflection_results import REFLECTION, PlannedRange
+from neverforget.storage.reflection_results import REFLECTION, SUBJECT_TAG, PlannedRange
 
 KNOWN_MAX: Final = 50  # told to an extractor
 PAGE: Final = 200

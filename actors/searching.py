@@ -30,6 +30,7 @@ from neverforget.storage.errors import InvalidArgument
 from neverforget.storage.longterm_gate import Gate
 from neverforget.storage.longterm_results import MemoryFilter
 from neverforget.storage.longterm_view import Found, LongTermView
+from neverforget.storage.reflection_results import SUBJECT_TAG
 
 Strategy = Literal["hybrid", "text", "vector"]
 STRATEGIES: dict[str, tuple[str, ...]] = {
@@ -188,12 +189,33 @@ def _by_score(
     return list(best.values())
 
 
-def _past(view: LongTermView, memory_of: dict[int, int], now: int | None) -> set[int]:
-    """Parts of memories that are not valid ``now``."""
+def _past(view: LongTermView, memory_of: dict[int, int], now: int | None) -> dict[int, list[int]]:
+    """Parts of memories that are not valid ``now``, each with those that hold in its place: facts
+    of the same subject, in the same namespace.
+    """
     if now is None or not memory_of:
-        return set()
-    valid = view.rows.valid_at(list(memory_of.values()), now).tolist()
-    return {part for part, its in zip(memory_of, valid) if not its}
+        return {}
+    rows = list(memory_of.values())
+    valid = view.rows.valid_at(rows, now).tolist()
+    if all(valid):
+        return {}
+    held: dict[tuple[int, str], list[int]] = {}
+    subjects: dict[int, list[tuple[int, str]]] = {}
+    codes = [view.rows.column(name)[rows].tolist() for name in ("namespace", "tags")]
+    for part, its_valid, namespace, tags in zip(memory_of, valid, *codes):
+        about = [(namespace, tag) for tag in view.rows.tags.values[tags] if _is_subject(tag)]
+        if its_valid:
+            for each in about:
+                held.setdefault(each, []).append(part)
+        else:
+            subjects[part] = about
+    return {
+        part: [v for each in about for v in held.get(each, ())] for part, about in subjects.items()
+    }
+
+
+def _is_subject(tag: str) -> bool:
+    return tag.startswith(f"{SUBJECT_TAG}:")
 
 
 def _shares(legs: list[Leg[int]], config: FusionConfig) -> dict[str, float]:

@@ -149,7 +149,8 @@ def arithmetic_view(hit: Hit, *, width: int) -> RenderableType:
     if told.get("boost"):
         table.add_row("speaker", *[""] * 5, _figure(told["boost"]))
     if told.get("past"):
-        table.add_row("not valid now", *[""] * 5, _figure(told["past"]))
+        why = "not valid now" if told["past"] < 0 else "valid now"
+        table.add_row(why, *[""] * 5, _figure(told["past"]))
     if told.get("lift"):
         table.add_row("raised", *[""] * 5, _figure(told["lift"]))
     table.add_row("sum", *[""] * 5, Text(_figure(told.get("score")), "bold"))

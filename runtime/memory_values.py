@@ -95,8 +95,9 @@ class Hit(Struct, frozen=True):
     sources: which searches found it ("text", "context", "vector"), and at which rank, 1 the best.
     chunk: where in a long memory it was found, None for the memory itself.
     arithmetic: how the score came about, if ``explain=True`` was said: ``legs`` by name, ``boost``
-        of the speaker, ``past``, which is what it loses for not being valid now, ``lift`` of a best
-        match into the first ten, ``score``, and ``text`` for reading.
+        of the speaker, ``past``, which is what it loses for not being valid now, or gets for
+        holding in the place of something that matches better, ``lift`` of a best match into the
+        first ten, ``score``, and ``text`` for reading.
     duplicates: ids of other memories with the very same text, which this hit stands for.
     """
 

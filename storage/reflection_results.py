@@ -11,6 +11,7 @@ from typing import Final
 from msgspec import Struct
 
 REFLECTION: Final = "reflection"  # the source of memories that were made so
+SUBJECT_TAG: Final = "subject"  # above the tags of facts of which one takes the place of another
 
 
 class PlannedRange(Struct, array_like=True, frozen=True):

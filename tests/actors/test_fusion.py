@@ -151,6 +151,11 @@ def test_a_leg_that_prefers_nobody_in_particular_raises_nobody() -> None:
     assert [one.what for one in found[:11]] == [*CROWD[:9], "rare 0", CROWD[9]]
 
 
+def one_of_first(found: list[Any], what: int) -> bool:
+    """It was raised as the best match of a search that is sure of it."""
+    return any(one.what == what and one.lift > 0 for one in found)
+
+
 @given(st.data())
 def test_every_leg_that_is_sure_has_its_best_match_among_the_first(data: st.DataObject) -> None:
     scores = st.fixed_dictionaries({n: st.sampled_from([0.0, 1.0, 2.0, 9.0]) for n in range(25)})
@@ -160,14 +165,19 @@ def test_every_leg_that_is_sure_has_its_best_match_among_the_first(data: st.Data
         ranked = sorted(its.items(), key=lambda kv: (-kv[1], kv[0]))
         legs.append(Leg(name, ranked[:20], its))
     boosted = data.draw(st.sets(st.integers(0, 24)))
-    past = data.draw(st.sets(st.integers(0, 24)))
+    rows = st.integers(0, 24)
+    past = data.draw(st.dictionaries(rows, st.lists(rows, max_size=3), max_size=20))
     found = weighted(
         legs, FusionConfig().weights(), boosted=boosted, boost=0.15, past=past, loss=0.5
     )
     for one in found:
         points = sum(share.points for share in one.shares)
         assert one.score == pytest.approx(points + one.boost + one.past + one.lift)
-        assert one.past <= 0 and (one.past == 0 or one.what in past)
+        assert (one.past <= 0) if one.what in past else one.past >= 0
+    place = {one.what: at for at, one in enumerate(found)}
+    for what, others in past.items():
+        for other in set(others) & place.keys() - past.keys():
+            assert what not in place or place[other] < place[what] or one_of_first(found, what)
     assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
     shown = {one.what for one in found[:10]}
     for leg in legs:
@@ -193,14 +203,30 @@ def test_weights_that_mean_nothing_are_refused() -> None:
 
 def test_what_is_not_valid_now_loses_part_of_its_score() -> None:
     legs = [Leg(TEXT, [("old", 4.0), ("new", 3.0), ("other", 1.0)])]
-    found = weighted(legs, {TEXT: 1.0}, boosted={"old"}, boost=0.2, past={"old", "none"}, loss=0.5)
+    found = weighted(
+        legs, {TEXT: 1.0}, boosted={"old"}, boost=0.2, past={"old": (), "none": ()}, loss=0.5
+    )
     assert [one.what for one in found] == ["new", "old", "other"], "the other one is far off"
     old = found[1]
     assert old.score == pytest.approx(0.6) == -old.past
     assert "not valid now: -0.600000000" in old.explain() and found[0].past == 0.0
-    ranked = reciprocal([leg(TEXT, "old", "new", "other")], past={"old"}, loss=0.5)
+    ranked = reciprocal([leg(TEXT, "old", "new", "other")], past={"old": ()}, loss=0.5)
     assert [one.what for one in ranked] == ["new", "other", "old"]
     assert ranked[2].score == pytest.approx(0.5 / 61) == -ranked[2].past
+
+
+def test_what_holds_in_the_place_of_something_comes_before_it() -> None:
+    """Who asks where somebody lives finds the town that she has left, by its words, and is told
+    where she lives now first.
+    """
+    legs = [Leg(TEXT, [("old", 4.0), ("near", 1.0), ("new", 0.5), ("far", 0.1)])]
+    found = weighted(legs, {TEXT: 1.0}, past={"old": ["new", "gone"]}, loss=0.5)
+    assert [one.what for one in found] == ["new", "old", "near", "far"]
+    new, old = found[:2]
+    assert new.score == old.score == pytest.approx(0.5) and new.past > 0
+    assert "holds in the place of another: +" in new.explain()
+    ranked = reciprocal([leg(TEXT, "old", "a", "new")], past={"old": ["new"]}, loss=0.9)
+    assert [one.what for one in ranked] == ["a", "new", "old"]
 
 
 def test_of_two_that_match_alike_the_valid_one_comes_first_however_few_there_are() -> None:
@@ -210,9 +236,9 @@ def test_of_two_that_match_alike_the_valid_one_comes_first_however_few_there_are
     legs = [Leg(TEXT, [("old", 4.0), ("new", 3.9)]), Leg(VECTOR, [("old", 0.81), ("new", 0.8)])]
     weights = {TEXT: 0.4, VECTOR: 0.6}
     assert [one.what for one in weighted(legs, weights)] == ["old", "new"]
-    new, old = weighted(legs, weights, past={"old"}, loss=0.5)
+    new, old = weighted(legs, weights, past={"old": ()}, loss=0.5)
     assert (new.what, new.score, old.score, old.past) == ("new", 0.0, 0.0, -1.0)
-    assert [one.what for one in weighted(legs, weights, past={"old", "new"}, loss=0.5)] == [
+    assert [one.what for one in weighted(legs, weights, past={"old": (), "new": ()}, loss=0.5)] == [
         "old", "new",
     ]  # fmt: skip
 

@@ -314,3 +314,26 @@ def test_what_is_valid_now_comes_first(tmp_path: Path, fusion: str) -> None:
         assert found(now=300, wanted=MemoryFilter(as_of=150)) == ["Oslo", "lake"]
         even = FusionConfig(past=0.0)
         assert found(now=300, config=even)[0] == "Oslo"
+
+
+@pytest.mark.parametrize("fusion", ["weighted", "rrf"])
+def test_the_fact_of_a_subject_that_holds_now_comes_before_what_has_ended(
+    tmp_path: Path, fusion: str
+) -> None:
+    """It may say it in other words than the query, as "moved" for "lives"."""
+    with indexed(tmp_path) as bench:
+        home = ("subject:ann-home",)
+        bench.remember("Ann lives in Oslo", valid_from=100, valid_to=200, tags=home)
+        bench.remember("big news: off to Bergen for good", valid_from=200, tags=home)
+        bench.remember("Bo lives in Rome", valid_from=100, tags=("subject:bo-home",))
+        bench.remember("here he lives, said Tom of Ann", tags=("other",))
+        bench.remember("so off to Paris", valid_from=250, tags=home, namespace=("elsewhere",))
+        bench.follow()
+
+        def places(**how: Any) -> list[int]:
+            return [one.row for one in ask(bench, "Ann lives in Oslo", fusion=fusion, **how)]
+
+        assert places().index(0) < places().index(1)
+        found = places(now=300)
+        assert found.index(1) < found.index(0) and found.index(1) < found.index(4)
+        assert places(now=150)[0] == 0
