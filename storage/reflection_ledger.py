@@ -5,7 +5,8 @@ given up; hidden, erased and lost ones count as well. A session is due
 
 * when ``every`` turns of it wait, or any multiple: then it stays due until the turn that made the
   multiple full, and all that wait before it, are done;
-* when turns wait and nothing was appended to it for ``after_s``: until what waits then is done;
+* when turns wait and nothing was appended to it for ``after_s`` (or 1/256 longer): until what waits
+  then is done;
 * while it has a plan that is not done.
 
 With ``every`` and ``after_s`` both 0 nothing is ever due. Everything is derived: it is a function
@@ -37,6 +38,7 @@ from neverforget.storage.runs import Runs
 from neverforget.storage.session_index import NO_POSITION, Session, SessionIndex
 
 REFLECTION = (Kind.MARK, Kind.PLANNED, Kind.NOT_REFLECTED)
+_BEATS = 256  # in ``after_s``
 _SWEPT_MAX = 200  # sessions that one look at the quiet ones takes: about a millisecond
 
 
@@ -63,7 +65,12 @@ class ReflectionLedger:
         self.quiet_at: float | None = None
         self._index, self._log, self._clock = index, log, clock
         self._every, self._after_s = every, after_s
-        # When each that waits was last appended to, oldest first; None: before the opening.
+        # Appends only note in which sessions they were: the clock is read once a beat.
+        self._beat_s = after_s / _BEATS
+        self._beat_began: float | None = None
+        self._touched: dict[int, None] = {}
+        # When each that waits was last appended to before that, oldest first; None: before the
+        # opening.
         self._last: OrderedDict[int, float | None] = OrderedDict()
         self._loading = True
 
@@ -115,11 +122,9 @@ class ReflectionLedger:
         before = self.waiting.get(session_id, 0)
         self.waiting[session_id] = after = before + turns
         if self._after_s:
-            now = self._clock.monotonic()
-            self._last[session_id] = now
-            self._last.move_to_end(session_id)
-            if self.quiet_at is None:
-                self.quiet_at = now + self._after_s
+            self._touched[session_id] = None
+            if self._beat_began is None:
+                self._begin_beat()
         every = self._every
         if after >= every > 0 and after // every != before // every:
             self._full(session, session.end, after)
@@ -169,8 +174,10 @@ class ReflectionLedger:
 
     def drop(self, session_id: int) -> None:
         """The session is erased."""
-        for held in (self.waiting, self.targets, self.planned, self.letters, self._last):
+        for held in (self.waiting, self.targets, self.planned, self.letters):
             held.pop(session_id, None)
+        self._touched.pop(session_id, None)
+        self._last.pop(session_id, None)
 
     def _settle(self, session: Session, end: int) -> None:
         """What waits has changed."""
@@ -216,19 +223,43 @@ class ReflectionLedger:
         """``now``: monotonic seconds. Sessions that have been quiet for long enough are due."""
         if self.quiet_at is None or now < self.quiet_at:
             return
+        if self._beat_began is not None and self._beat_began + self._beat_s <= now:
+            self._end_beat(self._beat_began, now)
+        self.quiet_at = self._sweep(now)
+        if self._beat_began is not None:
+            ends = self._beat_began + self._beat_s
+            self.quiet_at = ends if self.quiet_at is None else min(self.quiet_at, ends)
+
+    def _begin_beat(self) -> None:
+        self._beat_began = now = self._clock.monotonic()
+        ends = now + self._beat_s
+        self.quiet_at = ends if self.quiet_at is None else min(self.quiet_at, ends)
+
+    def _end_beat(self, began: float, now: float) -> None:
+        """An append counts as of the end of its beat, late by that at most; of a beat whose end was
+        missed as of its beginning.
+        """
+        at = now if now - began <= 2 * self._beat_s else began
+        for session_id in self._touched:
+            if session_id in self.waiting:
+                self._last[session_id] = at
+                self._last.move_to_end(session_id)
+        self._touched, self._beat_began = {}, None
+
+    def _sweep(self, now: float) -> float | None:
+        """When the next session will have been quiet for long. Takes a bounded number at a time."""
         for _ in range(_SWEPT_MAX):
             session_id, last = next(iter(self._last.items()), (0, None))
             if not session_id:
-                self.quiet_at = None
-                return
+                return None
             if last is None:
                 last = self._last[session_id] = now - self._age_s(session_id)
             if last + self._after_s > now:
-                self.quiet_at = last + self._after_s
-                return
+                return last + self._after_s
             self._last.popitem(last=False)
-            self._due_up_to(session_id, self._index.by_id[session_id].end)
-        self.quiet_at = now  # the rest at the next tick
+            if session_id not in self._touched:
+                self._due_up_to(session_id, self._index.by_id[session_id].end)
+        return now  # the rest at the next tick
 
     def _age_s(self, session_id: int) -> float:
         """How long ago, by the wall clock, the session's last turn was said. One that says it comes

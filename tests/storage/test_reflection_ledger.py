@@ -229,6 +229,26 @@ def test_a_turn_from_the_future_is_quiet_from_the_opening_on(quiet: Bench) -> No
     assert due(b) == ["chat"]
 
 
+def test_the_clock_is_read_once_a_beat_and_nobody_is_due_too_early(quiet: Bench) -> None:
+    b = quiet
+    beat = HOUR / 256
+    say(b, "busy", 1)
+    for turn in range(300):
+        say(b, "busy", 1)
+        mark(b, "busy", 0, turn)
+        pass_time(b, beat / 2)
+        assert due(b) == []
+    say(b, "chat", 1)
+    pass_time(b, beat * 1.1)
+    assert b.region.ledger.quiet_at is not None
+    for _ in range(254):
+        pass_time(b, beat)
+        assert due(b) == []
+    pass_time(b, beat)
+    pass_time(b, beat)
+    assert due(b) == ["busy", "chat"]
+
+
 def test_many_quiet_sessions_are_not_looked_at_in_one_go(quiet: Bench) -> None:
     b = quiet
     for number in range(300):
