@@ -10,7 +10,9 @@ import ast
 import re
 import subprocess
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ("storage", "actors", "runtime", "src")
@@ -55,8 +57,39 @@ def kind_of(path: Path) -> str:
     return "tests" if name_of(path).startswith(("tests/", "bench/")) else "source"
 
 
-def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
+class Seen(NamedTuple):
+    """What a file says. ``functions``: lines by name; ``swallowed``: lines of handlers that do
+    nothing with an error of any kind."""
+
+    docstring: bool
+    functions: list[tuple[str, int]]
+    defined: list[tuple[int, str]]
+    swallowed: list[int]
+
+
+@cache
+def seen_in(path: Path) -> Seen:
+    """Read once: there are hundreds of files, and four tests that look at all of them."""
+    text = path.read_text(encoding="utf-8")
+    tree = ast.parse(text)
+    found = Seen(bool(not text.strip() or ast.get_docstring(tree)), [], [], [])
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            lines = (node.end_lineno or node.lineno) - node.lineno + 1
+            found.functions.append((node.name, lines))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.defined.append((node.lineno, node.name))
+        if isinstance(node, ast.ExceptHandler) and swallows(node):
+            found.swallowed.append(node.lineno)
+    return found
+
+
+def swallows(node: ast.ExceptHandler) -> bool:
+    if node.type is None:
+        return True
+    caught = {n.id for n in ast.walk(node.type) if isinstance(n, ast.Name)}
+    silent = all(isinstance(s, ast.Pass | ast.Continue | ast.Break) for s in node.body)
+    return silent and bool(caught & {"Exception", "BaseException"})
 
 
 def tracked_text() -> Iterator[tuple[str, str]]:
@@ -85,11 +118,9 @@ def test_files_are_short_enough_to_read_in_one_go() -> None:
 def test_functions_fit_on_a_screen() -> None:
     long = {}
     for path in code(*ALL_CODE):
-        for node in ast.walk(parsed(path)):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                lines = (node.end_lineno or node.lineno) - node.lineno + 1
-                if lines > FUNCTION_LINES_MAX[kind_of(path)]:
-                    long[f"{name_of(path)}:{node.name}"] = lines
+        for name, lines in seen_in(path).functions:
+            if lines > FUNCTION_LINES_MAX[kind_of(path)]:
+                long[f"{name_of(path)}:{name}"] = lines
     assert long.keys() <= LONG_FUNCTIONS.keys(), long
     assert LONG_FUNCTIONS.keys() <= long.keys(), "an exception that is no longer needed"
 
@@ -105,12 +136,7 @@ def test_lines_fit_in_a_hundred_columns() -> None:
 
 
 def test_every_module_says_what_it_is_for() -> None:
-    silent = [
-        name_of(path)
-        for path in code(*ALL_CODE)
-        if path.read_text().strip() and not ast.get_docstring(parsed(path))
-    ]
-    assert not silent
+    assert not [name_of(path) for path in code(*ALL_CODE) if not seen_in(path).docstring]
 
 
 def test_no_module_is_a_drawer_for_everything() -> None:
@@ -120,11 +146,10 @@ def test_no_module_is_a_drawer_for_everything() -> None:
 def test_names_come_from_the_vocabulary() -> None:
     wrong = []
     for path in code(*SOURCE):
-        for node in ast.walk(parsed(path)):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-                words = re.findall(r"[a-z]+", re.sub(r"([A-Z])", r" \1", node.name).lower())
-                if BANNED_NAMES & set(words):
-                    wrong.append(f"{name_of(path)}:{node.lineno} {node.name}")
+        for number, name in seen_in(path).defined:
+            words = re.findall(r"[a-z]+", re.sub(r"([A-Z])", r" \1", name).lower())
+            if BANNED_NAMES & set(words):
+                wrong.append(f"{name_of(path)}:{number} {name}")
     assert not wrong
 
 
@@ -140,21 +165,11 @@ def test_nothing_is_left_for_later() -> None:
 
 def test_no_error_is_swallowed() -> None:
     """``except:`` never; ``except Exception`` only where the error is answered, logged or kept."""
-    wrong = []
-    for path in code(*ALL_CODE):
-        for node in ast.walk(parsed(path)):
-            if not isinstance(node, ast.ExceptHandler):
-                continue
-            caught = (
-                {n.id for n in ast.walk(node.type) if isinstance(n, ast.Name)}
-                if node.type
-                else None
-            )
-            broad = caught is None or caught & {"Exception", "BaseException"}
-            silent = all(isinstance(s, ast.Pass | ast.Continue | ast.Break) for s in node.body)
-            if caught is None or (broad and silent):
-                wrong.append(f"{name_of(path)}:{node.lineno}")
-    assert not wrong
+    assert not [
+        f"{name_of(path)}:{number}"
+        for path in code(*ALL_CODE)
+        for number in seen_in(path).swallowed
+    ]
 
 
 def test_tests_do_not_sleep() -> None:

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 from tests.runtime.conversation_files import locomo_sample
 
 
-def demo(*arguments: str) -> subprocess.CompletedProcess[str]:
+def demo(temporary: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """``temporary``: where it makes what it removes at the end."""
     command = [sys.executable, "-m", "neverforget", "demo", "--seconds", "3", "--agents", "2"]
-    return subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=500)
+    return subprocess.run(
+        [*command, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=500,
+        env={**os.environ, "TMPDIR": str(temporary)},
+    )
 
 
-def test_the_demo_loses_nothing_and_leaves_nothing() -> None:
-    before = set(Path(tempfile.gettempdir()).glob("nf-demo-*"))
-    done = demo("--json")
+def test_the_demo_loses_nothing_and_leaves_nothing(short_path: Path) -> None:
+    done = demo(short_path, "--json")
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     assert told["ok"] and told["faults"] == [] and told["failures"] == []
@@ -26,13 +32,13 @@ def test_the_demo_loses_nothing_and_leaves_nothing() -> None:
     assert told["learned"]["memories"] >= 30 and told["learned"]["faults"] == []
     assert set(told["learned"]["recalled"]) == {"by meaning", "by words", "by time"}
     assert told["killed"]["back_in_s"] > 0
-    assert set(Path(tempfile.gettempdir()).glob("nf-demo-*")) == before
+    assert list(short_path.glob("nf-demo-*")) == []
 
 
 def test_the_demo_runs_on_a_file_and_keeps_its_store_where_it_is_told(short_path: Path) -> None:
     file = short_path / "locomo.json"
     file.write_text(json.dumps([locomo_sample("s", sessions=4)]))
-    done = demo(str(file), "--store", str(short_path / "store"))
+    done = demo(short_path, str(file), "--store", str(short_path / "store"))
     assert done.returncode == 0, done.stdout + done.stderr
     assert "nothing was lost" in done.stdout
     assert "Turn 3 of the talk number" in done.stdout

@@ -29,7 +29,7 @@ def test_a_death_at_an_exact_call_loses_and_doubles_nothing(
     region = tmp_path / "p0"
     create_region(region)
     oracle = Oracle(turns=2)
-    deaths = 50 if long_run else 5
+    deaths = 50 if long_run else 3
     for death in range(deaths):
         # The log's own file, and never the first write of a life: that may be recovery's.
         rule = shim.arm(call, action, path=".seg", first=2 + death * 3)

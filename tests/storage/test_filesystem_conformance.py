@@ -16,6 +16,12 @@ from tests.fakes.crash_filesystem import CrashFileSystem, Fault
 Disk = tuple[FileSystem, Path]
 
 
+@pytest.fixture
+def tmp_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of the machine's disk: it is what the others stand for."""
+    return tmp_path_factory.mktemp("disk")
+
+
 @pytest.fixture(params=["local", "crash"])
 def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Disk]:
     if request.param == "local":
