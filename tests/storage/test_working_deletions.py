@@ -11,6 +11,7 @@ import pytest
 from neverforget.storage.errors import NotFound
 from neverforget.storage.longterm_results import Changes, MemoryFilter
 from neverforget.storage.working_results import WorkingPlace
+from tests.storage.small_index import IndexBench, indexed
 from tests.storage.small_longterm import LongTermBench, longterm
 from tests.storage.small_working import MINE, TEAM, held, ids_in, standing, told, work
 
@@ -264,3 +265,39 @@ def test_superseded_facts_keep_their_place(b: LongTermBench) -> None:
     b.region.revise(one, Changes(valid_to=9), by="t", request=b.next_request())
     b.commit()
     assert b.region.working_status(MINE).changed == changed
+
+
+# ---- generations ---------------------------------------------------------------------------------
+
+
+def reopen(bench: IndexBench) -> None:
+    bench.stored.close()
+    bench.reopen(derived=bench.derived)
+    bench.stored = bench.open_derived()
+
+
+def test_they_are_there_beside_a_stored_table(tmp_path: Path) -> None:
+    """What an opening takes from a generation are memories; working memories come from the log,
+    also where all their records stand below the table, and their names in none of its files.
+    """
+    with indexed(tmp_path / "lt") as bench:
+        ids = [told(bench, 10).id for _ in range(4)]
+        work(bench, "recall", *ids)
+        work(bench, "add", *ids, place=SECRET)
+        bench.forget(ids[3])
+        bench.follow()
+        bench.stored.publish()
+        work(bench, "join", agent="ann")
+        bench.forget(ids[2])
+        before = standing(bench, MINE, SECRET)
+        reopen(bench)
+        assert bench.region.state.replayed_from > 0
+        assert standing(bench, MINE, SECRET) == before
+        assert ids_in(bench) == ids[:2]
+        bench.region.erase_where(("canary-place",), **bench.asked())
+        bench.follow()
+        bench.stored.publish()
+        files = [path for path in tmp_path.rglob("*") if path.is_file()]
+        assert not [path.name for path in files if b"canary" in path.read_bytes()]
+        reopen(bench)
+        assert ids_in(bench, SECRET) == [] and ids_in(bench) == ids[:2]
