@@ -30,6 +30,7 @@ from neverforget.runtime import (
     cli_operation,
     cli_recall,
     cli_reflect,
+    cli_status,
     cli_transfer,
 )
 from neverforget.runtime.cli_render import ReaderGone, errors, printable
@@ -77,6 +78,7 @@ def options(
 
 COMMANDS = (
     cli_operation,
+    cli_status,
     cli_agents,
     cli_conversation,
     cli_memory,

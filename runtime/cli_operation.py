@@ -1,11 +1,10 @@
-"""Commands about the store itself: serve, status, verify, config, reindex."""
+"""Commands about the store itself: serve, verify, config, reindex."""
 
 from __future__ import annotations
 
 import logging
 import shlex
 import sys
-import time
 from contextlib import redirect_stdout
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,18 +16,15 @@ from neverforget.runtime.cli_render import (
     columns,
     console,
     errors,
-    local,
-    pairs,
     print_json,
     printable,
     progress_bar,
     size,
 )
+from neverforget.runtime.cli_status import print_findings
 from neverforget.runtime.cli_store import (
     FAILED,
-    RETRY_S,
     THE_STORE,
-    WAIT_S,
     JsonOption,
     StoreArgument,
     command,
@@ -37,16 +33,11 @@ from neverforget.runtime.cli_store import (
 )
 
 if TYPE_CHECKING:
-    from neverforget.runtime.reflection_values import ReflectionInfo
-    from neverforget.runtime.status_values import Finding, LongTermInfo, OwnerInfo, Status
-    from neverforget.runtime.store import Store
-
-STATE_COLOURS = {"serving": "green", "recovering": "yellow", "readonly": "yellow"}
+    pass
 
 
 def register(app: typer.Typer) -> None:
     command(app, "serve", serve, SERVE_EXAMPLES, THE_STORE)
-    command(app, "status", status, STATUS_EXAMPLES, THE_STORE)
     command(app, "verify", verify, VERIFY_EXAMPLES, THE_STORE)
     command(app, "config", config, CONFIG_EXAMPLES, THE_STORE)
     command(app, "reindex", reindex, REINDEX_EXAMPLES, THE_STORE)
@@ -104,147 +95,6 @@ def serve(
         raise typer.Exit(code)
 
 
-STATUS_EXAMPLES = """
-neverforget status ./memory
-neverforget status ./memory --json | jq '.owners[].state'
-"""
-
-
-def status(store: StoreArgument, as_json: JsonOption = False) -> None:
-    """Show who hosts the store, who owns its partitions and its memories, and how they are.
-
-    Exit code 1 if not all of them serve.
-    """
-    with opened(store) as opened_store:
-        found = _settled_status(opened_store)
-    states = [found.longterm.state, *(owner.state for owner in found.owners)]
-    healthy = all(state == "serving" for state in states)
-    if as_json:
-        totals: dict[str, Any] = {
-            "sessions": found.sessions,
-            "turns": found.turns,
-            "memories": found.memories,
-            "log_bytes": found.log_bytes,
-        }
-        print_json({**msgspec.to_builtins(found), **totals, "healthy": healthy})
-    else:
-        _print_status(found)
-    if not healthy:
-        raise typer.Exit(FAILED)
-
-
-def _settled_status(store: Store) -> Status:
-    """The status, once an owner that this very command made has opened what it owns."""
-    deadline = time.monotonic() + WAIT_S
-    while True:
-        found = store.status()
-        memories = found.longterm
-        opening = memories.state == "recovering" or memories.embedder_state == "opening"
-        if found.host is not None or not opening or time.monotonic() >= deadline:
-            return found
-        time.sleep(RETRY_S)
-
-
-def _print_status(found: Status) -> None:
-    out = console()
-    host = found.host
-    if host is None:
-        hosted = "nobody (opened by this command)"
-    else:
-        hosted = f"pid {host.pid} ({host.role}) since {local(host.started_at)} UTC"
-        hosted += f", {host.clients} clients"
-        if host.linger_s is not None:
-            hosted += f", lingers {host.linger_s:g} s"
-    rows = {
-        "store": f"{found.path}",
-        "id": found.store_id,
-        "hosted by": hosted,
-        "sessions": f"{found.sessions:,}",
-        "turns": f"{found.turns:,}",
-        "memories": _memories(found.longterm),
-        "log": size(found.log_bytes),
-    }
-    out.print(pairs("", rows))
-    out.print()
-    numbers = ("pid", "epoch", "turns", "log", "queue", "restarts", "recovered in")
-    table = columns("partition", "state", *numbers, right=numbers)
-    for owner in found.owners:
-        table.add_row(*_owner_row(owner))
-    out.print(table)
-    _print_longterm(found.longterm)
-    _print_reflection(found.reflection)
-    for owner in found.owners:
-        if owner.reason:
-            out.print(f"partition {owner.partition}: {printable(owner.reason)}", markup=False)
-    _print_findings(found.findings)
-
-
-def _memories(longterm: LongTermInfo) -> str:
-    said = [f"{longterm.memories:,}"]
-    for count, name in ((longterm.archived, "archived"), (longterm.forgotten, "forgotten")):
-        if count:
-            said.append(f"{count:,} {name}")
-    return ", ".join(said)
-
-
-def _print_longterm(longterm: LongTermInfo) -> None:
-    """How far what is derived from the memories has come."""
-    out = console()
-    out.print()
-    state = Text(longterm.state, STATE_COLOURS.get(longterm.state, "red"))
-    out.print(Text.assemble(("long-term owner  ", "bold"), state, f"  pid {longterm.pid}"))
-    out.print(pairs("", longterm_rows(longterm)))
-
-
-def _print_reflection(reflection: ReflectionInfo) -> None:
-    from neverforget.runtime.cli_reflect import print_failed, reflection_rows
-
-    out = console()
-    out.print()
-    out.print(Text.assemble(("reflection  ", "bold"), reflection.state))
-    out.print(pairs("", reflection_rows(reflection)))
-    print_failed(reflection.failed, reflection.failures)
-
-
-def longterm_rows(longterm: LongTermInfo) -> dict[str, str]:
-    model = longterm.model or longterm.embedder
-    dimension = f", {longterm.dimension} dimensions" if longterm.dimension else ""
-    rows = {
-        "embedder": f"{longterm.embedder} ({longterm.embedder_state})",
-        "model": f"{model}{dimension}",
-        "vectors": f"{longterm.vectors:,}",
-        "to be embedded": f"{longterm.waiting:,}",
-        "to be chunked": f"{longterm.chunks_waiting + longterm.chunks_running:,}",
-        "log": size(longterm.log_bytes),
-        "indexes": f"{size(longterm.derived_bytes)}, generation {longterm.generation}",
-    }
-    if longterm.published_at is not None:
-        rows["indexes"] += f" of {local(longterm.published_at)}"
-    optional = {
-        "not embeddable": longterm.failed and f"{longterm.failed:,} (found by words only)",
-        "not chunkable": longterm.chunks_failed and f"{longterm.chunks_failed:,} (found whole)",
-        "words not in yet": longterm.lag and f"{longterm.lag:,}",
-        "embedder says": longterm.embedder_error,
-        "chunkers say": longterm.chunk_error,
-        "because": longterm.reason,
-    }
-    return rows | {name: said for name, said in optional.items() if said}
-
-
-def _owner_row(owner: OwnerInfo) -> tuple[str | Text, ...]:
-    return (
-        str(owner.partition),
-        Text(owner.state, STATE_COLOURS.get(owner.state, "red")),
-        str(owner.pid),
-        str(owner.epoch),
-        f"{owner.turns:,}",
-        size(owner.log_bytes),
-        str(owner.queue),
-        str(owner.restarts),
-        f"{owner.recovery_s * 1000:,.0f} ms",
-    )
-
-
 VERIFY_EXAMPLES = """
 neverforget verify ./memory
 neverforget verify ./memory --json || alert
@@ -264,26 +114,9 @@ def verify(store: StoreArgument, as_json: JsonOption = False) -> None:
         verdict = Text("ok", "bold green") if report.ok else Text("damaged", "bold red")
         text = Text.assemble(verdict, f"  {report.records:,} records, {size(report.bytes)} read")
         console().print(text)
-        _print_findings(report.findings)
+        print_findings(report.findings)
     if not report.ok:
         raise typer.Exit(FAILED)
-
-
-def _print_findings(findings: tuple[Finding, ...]) -> None:
-    if not findings:
-        return
-    out = console()
-    out.print()
-    table = columns("severity", "partition", "what", "where", "bytes", right=("bytes",))
-    for found in findings:
-        table.add_row(
-            Text(found.severity, "red" if found.severity == "error" else "yellow"),
-            "memories" if found.partition is None else str(found.partition),
-            printable(f"{found.kind}: {found.message}"),
-            f"{printable(found.file)} +{found.offset}",
-            f"{found.bytes:,}",
-        )
-    out.print(table)
 
 
 CONFIG_EXAMPLES = """

@@ -9,7 +9,7 @@ import msgspec
 
 import neverforget as nf
 from neverforget.runtime.cli_memory_render import remarks_of, unchunked_remark
-from neverforget.runtime.cli_operation import longterm_rows
+from neverforget.runtime.cli_status import longterm_rows
 from tests.runtime.cli_calls import Cli
 
 HANDBOOK = "\n\n".join(

@@ -77,7 +77,7 @@ def test_what_was_said_to_a_command_is_reflected_by_who_opens_the_store(tmp_path
 
 
 TALK = """
-import sys, time
+import sys
 import neverforget as nf
 store = nf.open(sys.argv[1], inline=True, partitions=1, embedder="none", extractor="rules")
 chat = store.session("chat")
@@ -87,7 +87,7 @@ if len(sys.argv) > 3:
     store.close()
 else:
     while not store.status().reflection.turns_reflected:
-        time.sleep(0.001)
+        pass
 heavy = ("neverforget.actors.reflector", "neverforget.actors.longterm", "faiss", "tantivy")
 print([name for name in heavy if name in sys.modules])
 """
