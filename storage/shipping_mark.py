@@ -1,11 +1,12 @@
 """How far a log is known to be shipped, kept beside it so that the next start has less to look at.
 
-    <region>/SHIPPED      {position, number, version}: below ``position`` the log holds what the
-                          objects up to ``number`` hold
+    <region>/SHIPPED      {place, position, number, version}: below ``position`` the log holds what
+                          the objects up to ``number`` hold; ``place`` is 32 random bits, drawn when
+                          the file is made, by which objects tell one directory from another
 
 It may lag behind, as it is replaced once in a while; it never runs ahead: a pair is written after
-it was true, and what it says of this log stays true. That it is there at all says that the log was
-shipped: its objects must be found.
+it was true, and what it says of this log stays true. Where it was lost the directory is another
+place, and its owner serves only when told to.
 """
 
 from __future__ import annotations
@@ -24,29 +25,33 @@ SHIPPED_FILE = "SHIPPED"
 _VERSION = 1
 
 
-class _Mark(msgspec.Struct, frozen=True):
-    position: int
-    number: int
+class Mark(msgspec.Struct, frozen=True):
+    place: int
+    position: int = 0
+    number: int = 0
     version: int = _VERSION
 
+    def local_log(self, tail: int, *, expects: bool, takes_over: bool) -> LocalLog:
+        """What a start begins with; see there. ``tail``: where the recovered log ends, 0 without a
+        record. ``expects``: by what the opener knows; a mark that names an object expects it too.
+        """
+        expects = expects or self.number > 0
+        return LocalLog(tail, self.position, self.number, expects, takes_over)
 
-def write_shipped(fs: FileSystem, directory: Path, position: int, number: int) -> None:
-    """Of a ``Shipped`` notice. Durable when it returns. Raises OutOfSpace, OSError."""
-    content = msgspec.json.encode(_Mark(position, number)) + b"\n"
-    write_checked(fs, directory / SHIPPED_FILE, content)
+
+def write_mark(fs: FileSystem, directory: Path, mark: Mark) -> None:
+    """Durable when it returns. Raises OutOfSpace, OSError."""
+    write_checked(fs, directory / SHIPPED_FILE, msgspec.json.encode(mark) + b"\n")
 
 
-def local_log(fs: FileSystem, directory: Path, tail: int, *, expects: bool) -> LocalLog:
-    """What a start begins with. ``tail``: where the recovered log ends, 0 without a record.
-    ``expects``: whoever opens it knows that it was shipped before; so does whoever finds the file.
-    A damaged one says no more than that. Raises UnsupportedFormat.
+def read_mark(fs: FileSystem, directory: Path, random_place: int) -> Mark:
+    """The mark; where it is missing or damaged a new one, of ``random_place``, written before this
+    returns. Raises UnsupportedFormat, OutOfSpace, OSError.
     """
+    path = directory / SHIPPED_FILE
     try:
-        mark = read_versioned(
-            fs, directory / SHIPPED_FILE, _Mark, _VERSION, "does not say what was shipped"
-        )
-    except NotFound:
-        return LocalLog(tail, expects=expects)
-    except Corrupt:
-        return LocalLog(tail, expects=True)
-    return LocalLog(tail, mark.position, mark.number, expects=True)
+        return read_versioned(fs, path, Mark, _VERSION, "does not say what was shipped")
+    except (NotFound, Corrupt):
+        mark = Mark(random_place)
+        write_mark(fs, directory, mark)
+        return mark

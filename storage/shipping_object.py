@@ -26,7 +26,7 @@ OBJECT_HEADER_BYTES = 128
 DIGEST_BYTES = 16
 
 # magic version | store | log_id | number | owner | epoch kind | base | size | start | stop
-# | digest | segment_epoch heads_crc | erasures 0 | payload_crc header_crc
+# | digest | segment_epoch heads_crc | erasures place | payload_crc header_crc
 _HEADER = Struct("<II16sQQQIIQQQQ16sIIIIII")
 assert _HEADER.size == OBJECT_HEADER_BYTES
 _CRC_AT = OBJECT_HEADER_BYTES - 4
@@ -52,11 +52,14 @@ class Run(NamedTuple):
 
 
 class Author(NamedTuple):
-    """Who puts: ``store`` the UUID's bytes, ``owner`` 64 random bits of this one owner."""
+    """Who puts: ``store`` the UUID's bytes, ``owner`` 64 random bits of this one owner, ``place``
+    32 of the directory that its log stands in, the same for every owner there.
+    """
 
     store: bytes
     log_id: int
     owner: int
+    place: int = 0
 
 
 class ObjectHeader(NamedTuple):
@@ -78,7 +81,7 @@ class ObjectHeader(NamedTuple):
     segment_epoch: int
     heads_crc: int
     erasures: int
-    zero: int
+    place: int
     payload_crc: int
     header_crc: int
 
@@ -126,7 +129,7 @@ def _encode(author: Author, number: int, epoch: int, kind: ObjectKind, run: Run)
         ObjectHeader(
             OBJECT_MAGIC, OBJECT_VERSION, author.store, author.log_id, number, author.owner, epoch,
             kind, run.base, run.size, run.start, run.stop, digest, run.segment_epoch,
-            run.heads_crc, 0, 0, crc32c(run.payload), 0,
+            run.heads_crc, 0, author.place, crc32c(run.payload), 0,
         ),
         run.payload,
     )  # fmt: skip

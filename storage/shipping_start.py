@@ -50,12 +50,15 @@ class LocalLog(NamedTuple):
     ``number``: the pair that the last ``Shipped`` notice said, kept beside this very log (0, 0:
     none is known): below that position it holds what the objects up to that number hold.
     ``expects``: this log was shipped before, by whatever disk, so that objects must be there.
+    ``takes_over``: it was told to serve this log from here, whoever served it last; else it does so
+    only where that was an owner of the same place.
     """
 
     tail: int
     shipped: int = 0
     number: int = 0
     expects: bool = False
+    takes_over: bool = False
 
 
 class Starting(Asking, ABC):
@@ -124,6 +127,14 @@ class Starting(Asking, ABC):
         if wrong is not None:
             return self._refuse(wrong)
         self._last = answer.header
+        if answer.header.place != self._author.place and not self._local.takes_over:
+            return self._stop(
+                Stop(
+                    "fenced",
+                    f"this log is served from another place since epoch {answer.header.epoch}; a "
+                    "failover brings it back here",
+                )
+            )
         return self._persist(answer.header.epoch)
 
     # ---- the fence -------------------------------------------------------------------------------
@@ -254,7 +265,8 @@ class Starting(Asking, ABC):
         if now_us - since_us < self._options.unreachable_after_us:
             return []
         # Where objects are known to hold more, its next record would stand where they hold another.
-        writes = self._options.write_without_store and self._tail >= self._local.shipped
+        held = max(self._local.shipped, self._last.stop if self._last else 0)
+        writes = self._options.write_without_store and self._tail >= held
         return self._serve(
             Level.UNFENCED if writes else Level.READS, f"the object store does not answer: {why}"
         )

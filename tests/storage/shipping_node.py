@@ -87,7 +87,7 @@ class Node:
         log.close()
         author = Author(bytes(16), LOG_ID, self.owner)
         self.owner += 1
-        self.machine = Shipping(author, LocalLog(tail, *self.known), self.shipping)
+        self.machine = Shipping(author, LocalLog(tail, *self.known, takes_over=True), self.shipping)
         local = LocalCopy(
             self.fs, self.directory, log_id=LOG_ID, tail=tail, epoch=read_epoch(self.fs, path)
         )

@@ -117,8 +117,8 @@ class Owner:
         self.local: deque[LocalQuestion] = deque()
         self.waiting: list[tuple[int, int, Sync]] = []
         self.places: dict[int, int] = {r.ident: i for i, r in enumerate(disk.records)}
-        author = Author(STORE, LOG_ID, world.random.getrandbits(64))
-        local = LocalLog(end_of(disk.durable), *disk.known)
+        author = Author(STORE, LOG_ID, world.random.getrandbits(64), disk.name)
+        local = LocalLog(end_of(disk.durable), *disk.known, takes_over=True)
         self.machine = world.rules.machine(author, local, options)
         self.take(self.machine.begin(world.now_us))
 
@@ -148,9 +148,9 @@ class Owner:
 
     def serve(self, level: Level) -> None:
         self.level = level
+        self.places = {r.ident: i for i, r in enumerate(self.disk.records)}
         if level == Level.EVERYTHING:
             self.epoch = self.machine.epoch
-            self.places = {r.ident: i for i, r in enumerate(self.disk.records)}
             self.world.check_holds(self.disk, self.epoch)
             self.salvage()
         else:

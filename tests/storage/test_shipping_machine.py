@@ -52,8 +52,8 @@ from neverforget.storage.shipping_start import LocalLog
 
 MIB = 1 << 20
 SECOND = 1_000_000
-ME = Author(bytes(16), 7, 100)
-OTHER = Author(bytes(16), 7, 200)
+ME = Author(bytes(16), 7, 100, 1)
+OTHER = Author(bytes(16), 7, 200, 2)
 
 
 def run_of(start: int, stop: int) -> Run:
@@ -65,14 +65,16 @@ class Played:
     one open question truly; ``said`` holds every notice.
     """
 
-    def __init__(self, local: LocalLog, options: ShippingOptions | None = None) -> None:
+    def __init__(
+        self, local: LocalLog, options: ShippingOptions | None = None, takes_over: bool = True
+    ) -> None:
         self.objects: dict[int, bytes] = {}
         self.now_us = 0
         self.epoch = 1
         self.said: list[Action] = []
         self.asked: list[Action] = []
         self.same_until: Callable[[int, int], tuple[int, bool]] = lambda start, stop: (start, False)
-        self.machine = Shipping(ME, local, options)
+        self.machine = Shipping(ME, local._replace(takes_over=takes_over), options)
 
     def begin(self) -> Played:
         self.take(self.machine.begin(self.now_us))
@@ -205,6 +207,25 @@ def test_an_empty_log_takes_everything_over_before_it_serves() -> None:
     assert decode_header(played.objects[4])[6:8] == (6, 2), "its fence, behind what there was"
 
 
+def test_an_owner_comes_back_where_it_was_and_nowhere_else_unless_told() -> None:
+    """The machine that a failover left came back with its old disk, started its owner as ever, and
+    took the log away from the one that served.
+    """
+    for author, takes_over, serves in (
+        (ME, False, True),
+        (OTHER, False, False),
+        (OTHER, True, True),
+    ):
+        played = Played(LocalLog(0), takes_over=takes_over)
+        played.objects[1] = encode_fence(author._replace(owner=5), 1, 5, 0)
+        played.begin().settle()
+        assert (played.machine.level == Level.EVERYTHING) == serves
+        assert (2 in played.objects) == serves
+        if not serves:
+            (stop,) = played.said
+            assert isinstance(stop, Stop) and stop.why == "fenced" and "failover" in stop.reason
+
+
 def test_what_is_known_to_be_shipped_is_not_looked_at_again() -> None:
     played = Played(LocalLog(900, shipped=900, number=3))
     put_before(played, 500, 900)
@@ -285,8 +306,8 @@ def test_an_end_that_was_lost_is_taken_over_from_the_object_that_holds_it() -> N
     ("objects", "word"),
     [
         ({}, "is not there"),
-        ({3: encode_fence(Author(b"x" * 16, 7, 1), 3, 5, 900)}, "of store"),
-        ({3: encode_fence(Author(bytes(16), 8, 1), 3, 5, 900)}, "of log"),
+        ({3: encode_fence(ME._replace(store=b"x" * 16), 3, 5, 900)}, "of store"),
+        ({3: encode_fence(ME._replace(log_id=8), 3, 5, 900)}, "of log"),
         ({3: encode_fence(OTHER, 2, 5, 900)}, "object 2"),
     ],
 )
@@ -371,6 +392,15 @@ def test_it_does_not_write_where_objects_are_known_to_hold_more() -> None:
     """
     options = ShippingOptions(write_without_store=True)
     played = Played(LocalLog(400, shipped=500, number=2), options).begin()
+    fail_for(played, 8 * SECOND)
+    assert played.machine.level == Level.READS
+
+
+def test_nor_where_it_has_seen_that_they_do() -> None:
+    played = Played(LocalLog(0), ShippingOptions(write_without_store=True))
+    put_before(played, 500, 900)
+    played.begin().until(Apply)
+    played.until(Fetch)
     fail_for(played, 8 * SECOND)
     assert played.machine.level == Level.READS
 

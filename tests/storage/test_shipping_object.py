@@ -32,7 +32,7 @@ from neverforget.storage.shipping_object import (
 )
 
 STORE_ID = "00112233-4455-6677-8899-aabbccddeeff"
-AUTHOR = Author(store_bytes(STORE_ID), 0x1122334455667788, 0x0102030405060708)
+AUTHOR = Author(store_bytes(STORE_ID), 0x1122334455667788, 0x0102030405060708, 0x0A0B0C0D)
 FORMAT = Path(__file__).resolve().parents[2] / "storage" / "FORMAT.md"
 
 
@@ -79,11 +79,11 @@ def test_a_fence_has_these_bytes() -> None:
         golden("00" * 16 + "0100000000000000 05000000 02000000"), digest_size=16
     )
     assert made[88:104] == digest.digest()
-    assert made[104:124] == bytes(20)
+    assert made[104:124] == bytes(12) + golden("0d0c0b0a") + bytes(4)
     assert made[124:] == crc32c(made[:124]).to_bytes(4, "little")
     assert (
         made[88:].hex()
-        == "31568b5183f7b05af7f944ae4ecb4a03000000000000000000000000000000000000000073012801"
+        == "31568b5183f7b05af7f944ae4ecb4a030000000000000000000000000d0c0b0a000000006dc50021"
     )
 
 
@@ -96,13 +96,13 @@ def test_a_run_has_these_bytes() -> None:
     assert made[104:108] == (2).to_bytes(4, "little")
     heads = payload[60:64] + payload[132:136] + payload[204:208]
     assert made[108:112] == crc32c(heads).to_bytes(4, "little")
-    assert made[112:120] == bytes(8)
+    assert made[112:120] == bytes(4) + golden("0d0c0b0a")
     assert made[120:124] == crc32c(payload).to_bytes(4, "little")
     assert made[124:128] == crc32c(made[:124]).to_bytes(4, "little")
     assert made[128:] == payload
     assert (
         made[88:128].hex()
-        == "16ba2250bbf77519f3aaff38acf2cb7d02000000094a562900000000000000007d8768f12fbeda39"
+        == "16ba2250bbf77519f3aaff38acf2cb7d02000000094a5629000000000d0c0b0a7d8768f1317af219"
     )
 
 
