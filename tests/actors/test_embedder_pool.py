@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from neverforget.actors import embedder_line
 from neverforget.actors.embedder_checked import CheckedEmbedder, Embedded
 from neverforget.actors.embedder_job import Job
 from neverforget.actors.embedder_line import JOBS_MAX, EmbedderLine
@@ -318,7 +319,10 @@ def test_too_many_callers_are_refused_and_those_who_left_make_room(
     assert other.result(timeout=30).owners.tolist() == [0]
 
 
-def test_closing_answers_everybody(line_of: Callable[[Any], EmbedderLine]) -> None:
+def test_closing_answers_everybody(
+    line_of: Callable[[Any], EmbedderLine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedder_line, "_END_S", 0.05)  # for one that hangs it waits in vain
     inner = Hanging()
     line = line_of(inner)
     try:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from neverforget.actors import embedder_line
 from neverforget.actors import longterm_messages as m
 from neverforget.actors.embedder_contract import Vectors
 from neverforget.actors.embedder_health import PAUSE_S_MAX
@@ -140,7 +141,10 @@ def test_it_is_asked_again_after_pauses_that_grow(owning: Owning) -> None:
     come_back(owned, embedder)
 
 
-def test_one_that_hangs_holds_up_neither_words_nor_the_end(owning: Owning) -> None:
+def test_one_that_hangs_holds_up_neither_words_nor_the_end(
+    owning: Owning, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedder_line, "_END_S", 0.05)  # it waits in vain
     embedder = Hanging()
     owned = owning(embedder)
     try:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from neverforget.actors import embedder_line
 from neverforget.actors import longterm_messages as m
 from neverforget.actors.embedder_health import PAUSE_S_MAX
 from neverforget.storage.embedder_file import EmbedderFile, read_embedder
@@ -234,7 +235,10 @@ def test_a_new_model_under_the_old_name_is_taken_over(owning: Owning) -> None:
     assert other.index().dimension == 16
 
 
-def test_what_was_not_finished_is_removed_and_may_begin_anew(owning: Owning) -> None:
+def test_what_was_not_finished_is_removed_and_may_begin_anew(
+    owning: Owning, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedder_line, "_END_S", 0.05)  # for one that hangs it waits in vain
     slow = Hanging()
     embedders: dict[str, Any] = {"test": Plain(8), "slow": slow}
     owned = owning(embedders)
