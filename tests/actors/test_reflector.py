@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import threading
-import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -295,7 +294,7 @@ class Hanging(Told):
 
     def extract(self, window: Window, /) -> list[Fact]:
         if any("hang" in turn.text for turn in window.turns if turn.fresh):
-            self.let_go.wait(60)
+            self.let_go.wait()
         return super().extract(window)
 
 
@@ -311,9 +310,9 @@ def hanging() -> Iterator[type[Hanging]]:
 def test_an_extractor_that_hangs_is_left_behind(stage: Stage, hanging: type[Hanging]) -> None:
     stage.append("s", "hang", "remember one")
     stage.append("t", "remember two")
-    reflector = stage.reflector(hanging, window_turns=1, deadline_s=0.05)
+    reflector = stage.reflector(hanging, window_turns=1, deadline_s=0.5)
     reply = run_through(reflector)
-    assert stage.texts() == ["one", "two"] and reply.failed[0].error == "no answer within 0.05 s"
+    assert stage.texts() == ["one", "two"] and reply.failed[0].error == "no answer within 0.5 s"
     assert status(reflector).stuck == 3 and reflector.state == "serving"
     hanging.let_go.set()
     until(lambda: status(reflector).stuck == 0)
@@ -326,7 +325,7 @@ def test_too_many_that_hang_end_it(stage: Stage, hanging: type[Hanging]) -> None
     ended = threading.Event()
     reflector = stage.reflector(hanging, deadline_s=0.02, end=ended.set)
     reply = run_through(reflector)
-    assert ended.wait(20)
+    assert ended.wait(60)
     assert reflector.state == "quarantined" and "extractions hang" in (reflector.reason or "")
     assert reply.failures and "extractions hang" in (reply.error or "")
     again = run_through(reflector)
@@ -343,9 +342,8 @@ def test_closing_does_not_wait_for_one_that_hangs(stage: Stage, hanging: type[Ha
     until(lambda: bool(status(reflector).running))
     (window,) = status(reflector).running
     assert (window.session, window.first, window.last) == ("s", 0, 0)
-    started = time.monotonic()
     reflector.close()
-    assert time.monotonic() - started < 20
+    assert not hanging.let_go.is_set()
     hanging.let_go.set()
 
 

@@ -86,10 +86,10 @@ def test_without_its_object_a_store_finds_by_words_and_says_so(tmp_path: Path) -
         store.remember("red apples")
         assert "vector" in store.recall("red apples", wait=30)[0].sources
     with inline(tmp_path) as store:
-        hits = store.recall("apples", wait=1)
+        hits = store.recall("apples", wait=60)
         assert list(hits[0].sources) == ["text"] and not hits.complete
         with pytest.raises(nf.Unavailable, match="not given that object"):
-            store.recall("apples", strategy="vector", wait=1)
+            store.recall("apples", strategy="vector", wait=60)
         assert store._engine.reach.lend_embedder(HashEmbedder()) == HASH
 
 

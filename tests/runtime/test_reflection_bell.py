@@ -28,7 +28,7 @@ def test_ringing_takes_no_notice_of_a_door_without_a_bell(short_path: Path) -> N
     bells.start()
     ring(short_path / "r1.sock")
     ring(short_path / "r0.sock")
-    assert rung.get(timeout=10) == "r0"
+    assert rung.get(timeout=60) == "r0"
     ring(short_path / "r0.sock")  # nobody listens there any more
     bells.close()
     assert rung.empty()

@@ -71,10 +71,10 @@ def test_an_embedder_that_cannot_be_meant_changes_nothing(tmp_path: Path) -> Non
 def test_status_counts_what_waits_and_says_why(tmp_path: Path) -> None:
     with nf.testing.store(tmp_path / "s", embedder=Failing()) as store:
         store.remember_many([{"text": "the parcel"}, {"text": "the train"}])
-        hits = store.recall("parcel", wait=0.1)
+        hits = store.recall("parcel", wait=60)
         assert [hit.memory.text for hit in hits] == ["the parcel"] and hits.pending == 2
         with pytest.raises(nf.Unavailable, match="ConnectionError"):
-            store.recall("parcel", strategy="vector", wait=5)
+            store.recall("parcel", strategy="vector", wait=60)
         status = store.status()
         assert status.memories == 2 and status.longterm.waiting == 2
         assert status.longterm.embedder_state == "failing"
@@ -86,8 +86,8 @@ def test_a_store_of_an_object_that_nobody_passed_finds_by_words(tmp_path: Path) 
     with nf.testing.store(tmp_path / "s") as store:
         made = store.remember("the parcel")
     with nf.open(tmp_path / "s", inline=True) as store:
-        hits = store.recall("parcel", wait=0.1)
+        hits = store.recall("parcel", wait=60)
         assert [hit.memory.id for hit in hits] == [made.id] and not hits.complete
         assert store.status().longterm.embedder_state == "missing"
         with pytest.raises(nf.Unavailable, match="embedder"):
-            store.recall("parcel", strategy="vector", wait=0.1)
+            store.recall("parcel", strategy="vector", wait=60)
