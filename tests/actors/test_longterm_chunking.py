@@ -380,8 +380,9 @@ def test_texts_do_not_wait_for_a_summarizer_that_does_not_answer(owning: Owning)
     """Each new chunker waited for it once more, and all texts that it was given with that."""
     hanging = Hanging()
     made = ChunkerSpec(summarizer="object:hanging", make=lambda _: hanging)
+    summary_s = 0.05
     owned = owning(
-        chunkers=lambda: Scripted(spec=made, summary_s=0.05), summarizer="object:hanging",
+        chunkers=lambda: Scripted(spec=made, summary_s=summary_s), summarizer="object:hanging",
         chunker_processes=1,
     )  # fmt: skip
     try:
@@ -396,6 +397,8 @@ def test_texts_do_not_wait_for_a_summarizer_that_does_not_answer(owning: Owning)
         assert (found.summaries_failed, found.failed) == (4, 0)
         assert str(found.error).startswith("the summarizer object:hanging has not answered within")
         owned.pass_time(PAUSE_S_MIN)
+        owned.until(lambda: status(owned).chunkers == 0)
+        summary_s = 60.0  # of the next chunker: one that answers may take longer than the first
         hanging.released.set()
         owned.remember(long_text("latest"))
         owned.settle()
