@@ -39,6 +39,7 @@ from neverforget.storage.session_index import NO_POSITION, Session, SessionIndex
 
 REFLECTION = (Kind.MARK, Kind.PLANNED, Kind.NOT_REFLECTED)
 _BEATS = 256  # in ``after_s``
+_BEAT_S_MIN = 0.02
 _SWEPT_MAX = 200  # sessions that one look at the quiet ones takes: about a millisecond
 
 
@@ -47,6 +48,11 @@ class Planned(NamedTuple):
 
     range: PlannedRange
     end: int
+
+
+def is_same(one: PlannedRange, other: PlannedRange) -> bool:
+    """The same turns by the same extractor."""
+    return (one.first, one.last, one.extractor) == (other.first, other.last, other.extractor)
 
 
 class ReflectionLedger:
@@ -66,7 +72,7 @@ class ReflectionLedger:
         self._index, self._log, self._clock = index, log, clock
         self._every, self._after_s = every, after_s
         # Appends only note in which sessions they were: the clock is read once a beat.
-        self._beat_s = after_s / _BEATS
+        self._beat_s = max(after_s / _BEATS, _BEAT_S_MIN)
         self._beat_began: float | None = None
         self._touched: dict[int, None] = {}
         # When each that waits was last appended to before that, oldest first; None: before the
@@ -144,8 +150,7 @@ class ReflectionLedger:
         extractor = control.text(body, ControlField.EXTRACTOR)
         end = position + stride(header.body_length)
         if kind == Kind.PLANNED:
-            planned = PlannedRange(first, last, extractor, header.timestamp)
-            self.planned[session_id] = Planned(planned, end)
+            self._plan(session_id, PlannedRange(first, last, extractor, header.timestamp), body, end)
             return
         tries = 0 if kind == Kind.MARK else control.number(body, ControlField.TRIES)
         # While loading, the index holds turns from behind this record already.
@@ -171,6 +176,15 @@ class ReflectionLedger:
             self._settle(session, turns_then)
             if session_id in self.targets:  # it made progress: others come first now
                 self.targets[session_id] = self.targets.pop(session_id)
+
+    def _plan(self, session_id: int, planned: PlannedRange, body: Body, end: int) -> None:
+        if F[ControlField.TRIES] in body:  # the same one begins again
+            held = self.planned.get(session_id)
+            stands = held is not None and is_same(held.range, planned)
+            at = held.range.at if held is not None and stands else planned.at
+            begun = control.number(body, ControlField.TRIES)
+            planned = PlannedRange(planned.first, planned.last, planned.extractor, at, begun)
+        self.planned[session_id] = Planned(planned, end)
 
     def drop(self, session_id: int) -> None:
         """The session is erased."""
