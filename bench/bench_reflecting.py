@@ -264,8 +264,8 @@ def run(options: Options) -> Table:
         "in all), and as long without",
         "the reflector, two partitions, the long-term owner and the client are five processes on "
         "the machine's cores",
-        "it reflects as fast as it can here; by itself it does as much as is said, a few windows at "
-        "a time. What the slowest appends wait for is the disk, which syncs three times a window",
+        "it reflects as fast as it can here; by itself it does as much as is said, a few windows "
+        "at a time. What the slowest appends wait for is the disk: three syncs for a window",
     ]
     return Table(
         "reflecting", "Reflecting on what was said, behind the back of appends", notes, rows
