@@ -16,11 +16,13 @@ import pytest
 
 import neverforget as nf
 from neverforget.runtime.address import StoreAddress
+from tests.cluster.processes import PATIENCE_S
 
 
 @pytest.fixture
 def store(ray_local: Any, short_path: Path) -> Iterator[nf.Store]:
-    with nf.open(short_path / "store", agent="driver", partitions=2) as opened:
+    settings: dict[str, Any] = {"partitions": 2, "deadline_s": PATIENCE_S}
+    with nf.open(short_path / "store", agent="driver", **settings) as opened:
         yield opened
 
 
