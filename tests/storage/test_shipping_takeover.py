@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from neverforget.storage import control
 from neverforget.storage.batch import stage_batch
 from neverforget.storage.control import ControlField, F
+from neverforget.storage.errors import Unavailable
 from neverforget.storage.filesystem import LocalFileSystem
 from neverforget.storage.format import HEADER_BYTES, Kind
 from neverforget.storage.object_store import ObjectStore
@@ -19,7 +21,7 @@ from neverforget.storage.shipping_erasing import ShippedEraser
 from neverforget.storage.shipping_events import Level, Serve, Stop
 from neverforget.storage.shipping_local import ASIDE_DIRECTORY
 from tests.fakes.crash_filesystem import CrashFileSystem, Killed
-from tests.storage.object_stores import crashing_folder, folder
+from tests.storage.object_stores import UnreliableStore, crashing_folder, folder
 from tests.storage.shipping_node import Node
 
 FS = LocalFileSystem()
@@ -187,6 +189,29 @@ def test_without_its_store_it_may_read(tmp_path: Path) -> None:
     serve = one.start()[0]
     assert isinstance(serve, Serve) and serve.level == Level.EVERYTHING
     one.close()
+
+
+def test_a_store_that_fails_now_and_then_only_takes_longer(
+    tmp_path: Path, rng: random.Random
+) -> None:
+    store = folder(tmp_path / "bucket")
+    first = node(tmp_path, "first", store, 1, runs=300)
+    first.start()
+    fill(first, TEXTS, rng)
+    first.ship()
+    first.close()
+    unreliable = UnreliableStore(store)
+    calls = itertools.count()
+
+    def now_and_then(operation: str, key: str) -> None:
+        if next(calls) % 3 == 0:
+            raise Unavailable(f"{operation} of {key} was made to fail", outcome="unknown")
+
+    unreliable.before = unreliable.after = now_and_then
+    second = node(tmp_path, "second", unreliable, 100)
+    assert isinstance(second.start()[0], Serve)
+    second.close()
+    assert second.records() == first.records() and next(calls) > 100
 
 
 # ---- crashes -------------------------------------------------------------------------------------
