@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from neverforget.storage.errors import Unavailable
 
-NICE: Final = 5  # it gives way to owners; with a processor to spare it costs nothing
+NICE: Final = 10  # it gives way to owners; with a processor to spare it costs nothing
 
 
 def give_way() -> None:

@@ -31,6 +31,9 @@ def prepare_for_ray() -> None:
     # A node that others cannot join listens on the loopback address only. Ray has it for desktop
     # systems; nobody elsewhere has business with ours either, and a laptop's address may change.
     environment["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
+    # Ray lowers the priority of its workers, for batch work on a desktop: owners would come after
+    # every client that computes. Our own background work gives way by itself (``background.py``).
+    environment["RAY_worker_niceness"] = "0"
     for name in _SURROUNDING:
         environment.pop(name, None)
     # Ray would make a token in HOME, for all clusters of this user, and HOME may be read-only. It

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
 from neverforget.actors.greeting import greet
@@ -60,6 +61,8 @@ def test_a_host_is_brought_up_found_again_and_never_needs_ray_in_the_client(path
     words = Path(f"/proc/{first['pid']}/cmdline").read_bytes().split(b"\0")
     assert words[2:7] == [b"-m", b"neverforget", b"serve", os.fsencode(path), b"--linger"]
     assert os.getsid(first["pid"]) != os.getsid(0)
+    priority = psutil.Process(first["pid"]).nice()  # of owners: as their host's, not below
+    assert [psutil.Process(owner.pid).nice() for owner in owners(living(path))] == [priority] * 2
 
 
 RACE = """
