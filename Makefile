@@ -17,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help demo test test-plain test-ray long lint format types bench dist constraints clean
 
 help:
-	@echo "make demo [FILE=conversations.json]  a fleet of agents talks, loses a process to kill -9, and loses nothing"
+	@echo "make demo [FILE=conversations.json]  a fleet of agents talks, loses processes to kill -9, loses nothing, and remembers"
 	@echo "make test [ARGS='-k words']          the whole suite: first without Ray, then with it"
 	@echo "make long                            the suite with what takes minutes (more kills, bigger searches, archives)"
 	@echo "make lint types                      ruff; mypy --strict and pyright"

@@ -46,16 +46,19 @@ def demo(
     seconds: Annotated[float, typer.Option(min=2, max=3600, help="How long they talk.")] = 8.0,
     as_json: JsonOption = False,
 ) -> None:
-    """Watch a fleet of agents talk, lose a process to kill -9, lose nothing, and remember.
+    """Watch a fleet of agents talk, lose processes to kill -9, lose nothing, and remember.
 
     Starts a store with a Ray of its own, lets agents append and page at the same time, kills the
     owner of a partition, and compares everything that was acknowledged with what is on the disk.
-    Then the agents remember what they learned; it is recalled by meaning, by words and by time, and
-    one memory is forgotten, which takes a confirmation, and brought back.
-    Exit code 1 if that fails.
+    What was said is made into memories while the agents talk; the owner of the memories is killed
+    in the middle of that. Then everything is opened anew: questions are answered, each with the
+    turns behind the answer; an agent gets a context for its next prompt within a budget; and one
+    memory is forgotten, which takes a confirmation, and brought back. Of a file of more than 500
+    turns, one conversation is made into memories. Exit code 1 if anything is not as it is told.
     """
+    from neverforget.runtime.demo.outcome_json import outcome_json
     from neverforget.runtime.demo.running import run_demo
-    from neverforget.runtime.demo.showing import Screen, Silence, outcome_json
+    from neverforget.runtime.demo.showing import Screen, Silence
 
     # As SIGINT does: the temporary store is removed, and Ray is stopped, on the way out.
     signal.signal(signal.SIGTERM, _leave)

@@ -1,8 +1,9 @@
 """One agent of the demo: a plain class that runs as a Ray actor, with a store that it was given.
 
 It says its conversations line by line, over and over under new names until it is told enough; in
-between it reads what others say, and writes into one session that all agents share. It notes what
-was acknowledged, and nothing else: the notes are what the store is checked against.
+between it reads what others say, and writes into one session that all agents share. What it says
+again it marks as recalled, so that nothing is learned from it twice. It notes what was
+acknowledged, and nothing else: the notes are what the store is checked against.
 """
 
 from __future__ import annotations
@@ -57,7 +58,6 @@ class Notes:
     tails: list[float] = field(default_factory=list)
     pages: list[float] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
-    remembered: list[tuple[str, str, float]] = field(default_factory=list)  # id, text, seconds
 
 
 class DemoAgent:
@@ -98,19 +98,6 @@ class DemoAgent:
     def stop(self) -> None:
         self._stop.set()
 
-    def learn(self, mine: dict[str, list[dict[str, Any]]]) -> Notes:
-        """Remember what stands under this agent's name, one by one."""
-        for fact in mine.get(self._notes.agent, ()):
-            began = time.monotonic()
-            try:
-                memory = self._store.remember(**fact)
-            except NeverforgetError as error:
-                self._notes.failures.append(f"remember {fact['key']}: {error}")
-                continue
-            took = time.monotonic() - began
-            self._notes.remembered.append((memory.id, memory.text, took))
-        return self._notes
-
     def talk(self) -> Notes:
         """Say everything at least once, unless ``stop`` is called; then again until somebody calls
         ``enough``."""
@@ -128,7 +115,8 @@ class DemoAgent:
         for number, line in enumerate(conversation.lines):
             if self._stop.is_set() or (turn_of and self._enough.is_set()):
                 return False
-            self._append(chat, line.fields, f"{self._keys}-{turn_of}-{number}")
+            fields = as_repeated(line.fields) if turn_of else line.fields
+            self._append(chat, fields, f"{self._keys}-{turn_of}-{number}")
             self._said += 1
             if self._said % TAIL_EVERY == 0:
                 self._timed(self._notes.tails, partial(chat.tail, 10))
@@ -140,7 +128,7 @@ class DemoAgent:
                 text = f"{self._notes.agent}: {self._said} turns said, now in {conversation.name}"
                 shared = self._store.session(SHARED_SESSION)
                 self._append(
-                    shared, {"role": "assistant", "content": text}, f"{self._keys}-{self._said}"
+                    shared, {"role": "system", "content": text}, f"{self._keys}-{self._said}"
                 )
         return True
 
@@ -167,6 +155,11 @@ class DemoAgent:
             self._notes.failures.append(f"read: {error}")
             return
         durations.append(time.monotonic() - began)
+
+
+def as_repeated(fields: dict[str, Any]) -> dict[str, Any]:
+    """A turn that was said before: reflection reads it, and learns nothing from it."""
+    return {**fields, "metadata": {**(fields.get("metadata") or {}), "recalled": True}}
 
 
 def content_digest(role: str, content: Any) -> bytes:

@@ -1,5 +1,5 @@
-"""Is every acknowledged turn there, once, in its place, as it was said? Pure: notes and turns in,
-verdict out."""
+"""Is every acknowledged turn there, once, in its place, as it was said? Is every memory there,
+once, with the turns that it is from?"""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 from neverforget.runtime.demo.agent import Acknowledged, Notes, Place, content_digest
 
 if TYPE_CHECKING:
-    from neverforget.runtime.values import Turn
+    from neverforget.runtime.memory_values import Memory
+    from neverforget.runtime.store import Store
+    from neverforget.runtime.values import Turn, TurnRef
 
 
 @dataclass(slots=True)
@@ -79,3 +81,33 @@ def _check_session(
 
 def _name(place: Place) -> str:
     return " / ".join((*place[0], place[1]))
+
+
+def check_memories(
+    store: Store, promised: dict[str, str], memories: Iterable[Memory], first: set[Place]
+) -> list[str]:
+    """What is wrong with what was learned from turns, in words. ``promised``: text by id, before
+    everything was closed. ``first``: where something was said for the first time: what is said
+    again is marked as recalled, and nothing may be learned from it.
+    """
+    faults = []
+    seen: dict[tuple[str, TurnRef], str] = {}
+    left = dict(promised)
+    for memory in memories:
+        text = left.pop(memory.id, None)
+        if text is not None and text != memory.text:
+            faults.append(f"memory {memory.id} is not what was learned")
+        refs = store.provenance(memory.id)
+        if not refs:
+            faults.append(f"memory {memory.id} does not say where it is from")
+        for ref in refs:
+            place = (tuple(ref.namespace), ref.session)
+            if place not in first:
+                faults.append(f"memory {memory.id} was learned from what was only repeated")
+            chat = store.session(ref.session, namespace=ref.namespace)
+            turns = chat[ref.first : ref.last + 1]
+            if len(turns) != ref.last + 1 - ref.first or any(t.state != "ok" for t in turns):
+                faults.append(f"{_name(place)}: turns behind memory {memory.id} are missing")
+            if seen.setdefault((memory.text, ref), memory.id) != memory.id:
+                faults.append(f"{_name(place)}: learned twice: {memory.text}")
+    return faults + [f"the memory {memory_id} is lost" for memory_id in left]

@@ -1,41 +1,38 @@
-"""The chapter about memories: what the agents learned, recalled in three ways, and a deletion that
-is refused, confirmed, audited and undone.
+"""The chapter about memories, weeks later: questions with their answers and the turns behind them,
+what has changed since it was learned, and a deletion that is refused, confirmed, audited and
+undone.
 
-The samples have facts that were written for them. Of a file of somebody's own, the turns of one
-conversation are remembered as they are, and the questions are made from its words.
+The samples have questions that were written for them. Of a file of somebody's own they are made
+from its words.
 """
 
 from __future__ import annotations
 
-import os
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from importlib.resources import as_file, files
 from typing import TYPE_CHECKING, Any
 
 from neverforget.runtime.cli_words import STOP_WORDS, words_in
-from neverforget.runtime.demo.conversations import Conversation
-from neverforget.runtime.importers import SourceMemory, parse_file
-from neverforget.runtime.values import CONFIRMED, TurnRef
-from neverforget.storage.errors import ConfirmationRequired, NotFound
+from neverforget.runtime.demo.conversations import Conversation, Line
+from neverforget.runtime.values import CONFIRMED
+from neverforget.storage.errors import ConfirmationRequired, InvalidArgument
 
 if TYPE_CHECKING:
-    from neverforget.runtime.memory_values import Hit, Hits
+    from neverforget.runtime.memory_values import Hit, Hits, Memory
     from neverforget.runtime.store import Store
-    from neverforget.runtime.values import AuditEntry
+    from neverforget.runtime.values import AuditEntry, Turn, TurnRef
 
-FACTS = "facts.jsonl"
-FACTS_MAX = 200
 OPERATOR = "operator"  # who forgets
+WEEKS_LATER = timedelta(weeks=4)
 HITS = 2
-RARE_WORDS = 3
+AS_OF_HITS = 5
+TURNS_SHOWN = 2
+LONG_WORDS = 3
 WORD_CHARACTERS_MIN = 5
 QUESTION_CHARACTERS = range(20, 90)
-
-Fact = dict[str, Any]  # the arguments of ``Store.remember``, with a key
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,141 +42,170 @@ class Question:
     how: str
     query: str
     arguments: dict[str, Any]
-    remark: str = ""
 
 
 @dataclass(slots=True)
 class Answer:
+    """``sources``: where each hit is from; ``said``: the first turns behind the best one."""
+
     question: Question
     hits: Hits
     sources: list[list[TurnRef]]
+    said: list[Turn]
     took_s: float
 
 
 @dataclass(slots=True)
-class Learned:
-    """What happened. ``faults`` in words, empty if all is well."""
+class Change:
+    """What was learned of one subject, and then something newer. ``then``: what ``query`` finds as
+    of when the first one held, ``now``: today."""
 
-    facts: int = 0
-    agents: int = 0
-    from_file: bool = False
-    remembered: list[float] = field(default_factory=list)  # seconds that each took
+    subject: str
+    query: str
+    then: Memory
+    now: Memory
+
+
+@dataclass(slots=True)
+class Learned:
+    """What happened. ``now``: when the questions are asked; None: of the file nothing has a time.
+    ``kept``: memories that were found again. ``faults`` in words, empty if all is well."""
+
+    now: datetime | None = None
+    kept: int = 0
     answers: list[Answer] = field(default_factory=list)
+    change: Change | None = None
     victim: Hit | None = None
     audit: list[AuditEntry] = field(default_factory=list)
-    kept: dict[str, str] = field(default_factory=dict)  # id -> text
     faults: list[str] = field(default_factory=list)
 
-    @property
-    def ok(self) -> bool:
-        return not self.faults
 
+# ---- what is asked -------------------------------------------------------------------------------
 
-# ---- what is learned, and what is asked ----------------------------------------------------------
-
-
-def facts_for(
-    path: str | os.PathLike[str] | None, conversations: list[Conversation]
-) -> tuple[list[Fact], list[Question]]:
-    """The facts of the samples, or the turns of one conversation of a file; and three questions."""
-    if path is not None:
-        facts = _turns_of_one(conversations)
-        return facts, _questions_about(facts)
-    with as_file(files("neverforget.runtime") / "samples" / FACTS) as sample:
-        found = [each for each in parse_file(sample) if isinstance(each, SourceMemory)]
-    return [_fact(each) for each in found], SAMPLE_QUESTIONS
-
-
+SAMPLE_NOW = datetime(2026, 5, 18, 9, 0, tzinfo=UTC)
 SAMPLE_QUESTIONS = [
-    Question("by meaning", "who may be disturbed at night, and when?", {"strategy": "vector"}),
+    Question("by meaning", "when may Dele be woken?", {"strategy": "vector"}),
     Question("by words", "school bus Kvitnes", {"strategy": "text"}),
-    Question(
-        "by time",
-        "what was decided last week?",
-        {"timeframe": "auto", "now": datetime(2026, 4, 20, 9, 0, tzinfo=UTC)},
-        "asked on Monday 20 April 2026",
-    ),
+    Question("by time", "what was decided last month?", {"timeframe": "auto"}),
 ]
 
 
-def _fact(memory: SourceMemory) -> Fact:
-    turns = [
-        TurnRef(*relation.target)
-        for relation in memory.relations
-        if not isinstance(relation.target, str)
-    ]
-    return {**memory.fields, "namespace": memory.namespace, "related_to": tuple(turns)}
-
-
-def _turns_of_one(conversations: list[Conversation]) -> list[Fact]:
-    """Sessions whose names begin alike (``locomo/conv-26/…``) are one conversation."""
-    groups: dict[Any, list[Conversation]] = {}
-    for each in conversations:
-        groups.setdefault((each.namespace, each.name.rpartition("/")[0] or each.name), []).append(
-            each
-        )
-    longest = max(groups.values(), key=lambda group: sum(len(each.lines) for each in group))
-    facts: list[Fact] = []
-    for conversation in longest:
-        for seq, line in enumerate(conversation.lines):
-            text = line.fields["content"]
-            if len(facts) == FACTS_MAX or not isinstance(text, str) or not text.strip():
-                continue
-            at = line.fields.get("timestamp")
-            fact: Fact = {
-                "text": text,
-                "key": f"{conversation.name}/{seq}",
-                "namespace": conversation.namespace,
-                "speaker": line.fields.get("name"),
-                "related_to": TurnRef(conversation.namespace, conversation.name, seq, seq),
-            }
-            facts.append(fact | ({} if at is None else {"occurred_at": at}))
-    return facts
-
-
-def _questions_about(facts: list[Fact]) -> list[Question]:
-    """One that somebody asked, the rarest words of one fact, and a day in the middle."""
-    if not facts:
-        return []
-    asked = [
-        fact
-        for fact in facts
-        if fact["text"].endswith("?") and len(fact["text"]) in QUESTION_CHARACTERS
-    ] or facts
-    asked_one = asked[len(asked) // 2]
-    meaning = asked_one["text"]
-    others = {"where": {"key": {"$ne": asked_one["key"]}}}  # it would answer itself
-    counts = Counter(word for fact in facts for word in set(words_in(fact["text"])))
-    longest = max(facts, key=lambda fact: len(fact["text"]))
-    words = [
-        word
-        for word in dict.fromkeys(words_in(longest["text"]))
-        if len(word) >= WORD_CHARACTERS_MIN and word not in STOP_WORDS
-    ]
-    rare = sorted(words, key=lambda word: counts[word])[:RARE_WORDS]
+def questions_about(talk: list[Conversation], asked: Line) -> list[Question]:
+    """One that somebody asked, one of words that were said, and one of a month in the middle."""
+    lines = _in_words(talk)
     questions = [
-        Question("by meaning", meaning, {"strategy": "vector", **others}),
-        Question("by words", " ".join(rare) or longest["text"][:60], {"strategy": "text"}),
+        Question("by meaning", _text(asked), {"strategy": "vector"}),
+        Question("by words", _long_words(lines), {"strategy": "text"}),
     ]
-    times = sorted(fact["occurred_at"] for fact in facts if "occurred_at" in fact)
+    times = _times(lines)
     if times:
-        middle: datetime = times[len(times) // 2]
-        now = middle + timedelta(days=1)
-        remark = f"asked on {now:%A %-d %B %Y}"
-        arguments = {"timeframe": "auto", "now": now, **others}
-        questions.append(Question("by time", f"{meaning} yesterday", arguments, remark))
+        by_time = f"what happened in {times[len(times) // 2]:%B %Y}?"
+        questions.append(Question("by time", by_time, {"timeframe": "auto"}))
     return questions
 
 
-# ---- what is done --------------------------------------------------------------------------------
+def asked_in(talk: list[Conversation]) -> Line:
+    """The question with most to go by: words that are said elsewhere, too."""
+    lines = _in_words(talk)
+    if not lines:
+        raise InvalidArgument("nothing in this file is said in words; try another one")
+    counts = Counter(word for line in lines for word in set(_telling(_text(line))))
+    asked = [line for line in lines if _is_question(_text(line))] or lines
+    return max(
+        asked, key=lambda line: len({word for word in _telling(_text(line)) if counts[word] > 1})
+    )
 
 
-def answers(store: Store, questions: list[Question]) -> Iterator[Answer]:
+def weeks_after(talk: list[Conversation]) -> datetime | None:
+    """None: of what was said nothing has a time."""
+    times = _times(_in_words(talk))
+    return times[-1] + WEEKS_LATER if times else None
+
+
+def _in_words(talk: list[Conversation]) -> list[Line]:
+    return [
+        line
+        for conversation in talk
+        for line in conversation.lines
+        if isinstance(line.fields["content"], str) and line.fields["content"].strip()
+    ]
+
+
+def _times(lines: list[Line]) -> list[datetime]:
+    return sorted(line.fields["timestamp"] for line in lines if line.fields.get("timestamp"))
+
+
+def _text(line: Line) -> str:
+    return str(line.fields["content"])
+
+
+def _is_question(text: str) -> bool:
+    return text.endswith("?") and len(text) in QUESTION_CHARACTERS
+
+
+def _telling(text: str) -> list[str]:
+    """Its words, but for those that are in every text."""
+    return [
+        word
+        for word in dict.fromkeys(words_in(text))
+        if len(word) >= WORD_CHARACTERS_MIN and word not in STOP_WORDS
+    ]
+
+
+def _long_words(lines: list[Line]) -> str:
+    """Of the longest turn."""
+    longest = max(map(_text, lines), key=len)
+    words = sorted(_telling(longest), key=len, reverse=True)
+    return " ".join(words[:LONG_WORDS]) or longest[: QUESTION_CHARACTERS.stop]
+
+
+# ---- what is answered ----------------------------------------------------------------------------
+
+
+def answers(store: Store, questions: list[Question], now: datetime | None) -> Iterator[Answer]:
     for question in questions:
         began = time.monotonic()
-        hits = store.recall(question.query, limit=HITS, **question.arguments)
+        hits = store.recall(question.query, limit=HITS, now=now, **question.arguments)
         took = time.monotonic() - began
-        yield Answer(question, hits, [store.provenance(hit.memory.id) for hit in hits], took)
+        sources = [store.provenance(hit.memory.id) for hit in hits]
+        yield Answer(question, hits, sources, _turns(store, sources[0] if hits else []), took)
+
+
+def _turns(store: Store, refs: Iterable[TurnRef]) -> list[Turn]:
+    """The newest few of those that a memory is from."""
+    said: list[Turn] = []
+    for ref in refs:
+        chat = store.session(ref.session, namespace=ref.namespace)
+        said += chat[max(ref.first, ref.last + 1 - TURNS_SHOWN) : ref.last + 1]
+    return said[-TURNS_SHOWN:]
+
+
+def changed(store: Store, memories: list[Memory], learned: Learned) -> None:
+    """The subject of which something newer was learned last, and what is found of it then and now.
+    Nothing where nothing has changed."""
+    ended = [each for each in memories if each.valid_to and each.metadata.get("subject")]
+    if not ended:
+        return
+    newest = max(ended, key=lambda each: each.valid_to or SAMPLE_NOW)
+    subject = newest.metadata["subject"]
+    history = [each for each in memories if each.metadata.get("subject") == subject]
+    history.sort(key=lambda each: each.valid_from or each.created_at)
+    history = list({each.text: each for each in history}.values())  # the demo may run again
+    query = " ".join(words_in(subject))
+    then = store.recall(query, as_of=history[0].valid_from, limit=AS_OF_HITS)
+    now = store.recall(query, now=learned.now, limit=AS_OF_HITS)
+    texts = {each.text for each in history}
+    of_then = [hit.memory for hit in then if hit.memory.text in texts]
+    of_now = [hit.memory for hit in now if hit.memory.text in texts]
+    if not of_then or not of_now:
+        learned.faults.append(f"what was learned of {subject} is not recalled")
+        return
+    learned.change = Change(subject, query, of_then[0], of_now[0])
+    if of_then[0].text != history[0].text or of_now[0].text != history[-1].text:
+        learned.faults.append(f"of {subject} not what holds is found first")
+
+
+# ---- what is forgotten ---------------------------------------------------------------------------
 
 
 def forget_and_undo(store: Store, learned: Learned) -> None:
@@ -197,27 +223,17 @@ def forget_and_undo(store: Store, learned: Learned) -> None:
     except ConfirmationRequired:
         pass  # as it should be, and the audit must say so
     store.forget(name, confirm=CONFIRMED, reason="the demo shows how")
-    if _found(store, question, name):
+    if _found(store, question, name, learned.now):
         learned.faults.append("a forgotten memory is still recalled")
     store.undo_forget(name)
-    if not _found(store, question, name):
+    if not _found(store, question, name, learned.now):
         learned.faults.append("a memory is not recalled after its deletion was undone")
-    learned.audit = list(store.audit(target=name))
+    learned.audit = list(store.audit(target=name))[-3:]
     operations = [entry.operation for entry in learned.audit]
     if operations != ["forget-refused", "forget", "undo-forget"]:
         learned.faults.append(f"the audit has {', '.join(operations) or 'nothing'}")
 
 
-def _found(store: Store, question: Question, memory_id: str) -> bool:
-    hits = store.recall(question.query, limit=HITS, **question.arguments)
+def _found(store: Store, question: Question, memory_id: str, now: datetime | None) -> bool:
+    hits = store.recall(question.query, limit=HITS, now=now, **question.arguments)
     return any(hit.memory.id == memory_id for hit in hits)
-
-
-def check_kept(store: Store, learned: Learned) -> None:
-    """Each memory that was acknowledged is there, as it was said."""
-    for memory_id, text in learned.kept.items():
-        try:
-            if store.get(memory_id).text != text:
-                learned.faults.append(f"memory {memory_id} is not what was acknowledged")
-        except NotFound:
-            learned.faults.append(f"the acknowledged memory {memory_id} is lost")

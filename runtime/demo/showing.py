@@ -1,12 +1,10 @@
-"""How the demo looks: steps with a tick and their time, a bar while the fleet talks, tables, a tail
-to read."""
+"""How the demo looks: steps with a tick and their time, bars for what takes long, the verdict."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from rich.console import Console, RenderableType
 from rich.live import Live
@@ -16,9 +14,17 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from neverforget.runtime.cli_render import columns, place, printable, turn_view
-from neverforget.runtime.demo.running import Kill, Outcome
-from neverforget.runtime.demo.showing_memories import show_learned
+from neverforget.runtime.cli_render import columns, printable
+from neverforget.runtime.demo.killing import Kill, MemoryKill
+from neverforget.runtime.demo.outcome import Outcome
+from neverforget.runtime.demo.outcome_json import latencies
+from neverforget.runtime.demo.reflecting import Reflected
+from neverforget.runtime.demo.showing_memories import (
+    show_deletion,
+    show_learned,
+    show_mind,
+    show_who,
+)
 
 BAR_WIDTH = 36
 FAULTS_SHOWN = 10
@@ -30,15 +36,21 @@ class Screen:
     def __init__(self, console: Console) -> None:
         self._out = console
         self._live: Live | None = None
+        self._reflecting_since = 0.0
 
     def begins(self, outcome: Outcome, seconds: float) -> None:
         said = f"{outcome.conversations:,} conversations, {outcome.lines:,} turns"
         self._out.print(Rule(Text("neverforget demo", "bold"), align="left", style="bright_black"))
-        self._out.print(
-            f"{outcome.agents} agents say {said} for {seconds:g} s, over and over, "
-            "and wait for the disk with every turn."
-        )
-        self._out.print("Halfway the process that owns most of it is killed with SIGKILL.")
+        for line in (
+            f"{outcome.agents} agents (ada, bruno, …) say {said}, over and over for {seconds:g} s;",
+            "each turn is on the disk before they go on. What is said becomes memories.",
+            "Two processes are killed with SIGKILL: an owner of turns while the agents talk,",
+            "the owner of the memories while they are made. Then, weeks later, somebody asks.",
+        ):
+            self._out.print(line)
+        if not outcome.reflected.everything:
+            only = "The file is long: memories are made of one conversation in it."
+            self._out.print(only, style="yellow")
         if outcome.cut:
             self._out.print("The file is longer: this is its beginning.", style="yellow")
         self._out.print()
@@ -54,6 +66,10 @@ class Screen:
         self._tick(done, time.monotonic() - began)
 
     def talking(self, elapsed_s: float, seconds: float, turns: int) -> None:
+        elapsed_s = min(elapsed_s, seconds)
+        self._bar(elapsed_s, seconds, f"{elapsed_s:4.1f} s", f"{turns:,} turns acknowledged")
+
+    def _bar(self, done: float, of: float, numbers: str, what: str) -> None:
         if not self._out.is_terminal:
             return
         live = self._live
@@ -61,13 +77,14 @@ class Screen:
             live = self._live = self._moving(Text())
             live.start()
         row = Table.grid(padding=(0, 1))
-        row.add_row(
-            Text("▸", "cyan"),
-            ProgressBar(seconds, min(elapsed_s, seconds), width=BAR_WIDTH),
-            f"{min(elapsed_s, seconds):4.1f} s",
-            Text(f"{turns:,} turns acknowledged", "bold"),
-        )
+        bar = ProgressBar(of, done, width=BAR_WIDTH)
+        row.add_row(Text("▸", "cyan"), bar, numbers, Text(what, "bold"))
         live.update(row, refresh=True)
+
+    def _bar_ends(self) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
 
     def _moving(self, what: RenderableType) -> Live:
         return Live(
@@ -83,14 +100,10 @@ class Screen:
         )
 
     def came_back(self, kill: Kill) -> None:
-        if self._live is not None:
-            self._live.stop()
-            self._live = None
+        self._bar_ends()
         if kill.owner is None or kill.back_in_s is None:
             return
-        self._line(
-            "✓",
-            "green",
+        self._tick(
             f"partition {kill.partition} lives on in process {kill.owner.pid}, "
             f"epoch {kill.owner.epoch}, recovered in {kill.owner.recovery_s * 1000:,.0f} ms",
             None,
@@ -100,7 +113,31 @@ class Screen:
         answered.append(f"{kill.back_in_s:.2f} s", "bold")
         self._out.print(answered)
 
-    def _tick(self, what: str, seconds: float) -> None:
+    # ---- reflection -----------------------------------------------------------------------------
+
+    def reflects(self, found: Reflected) -> None:
+        self._reflecting_since = time.monotonic()
+        if found.everything:
+            self._tick(f"{found.by_itself:,} memories were made while the agents talked", None)
+
+    def reflecting(self, done: int, all_turns: int) -> None:
+        self._bar(done, max(all_turns, 1), f"{done:,} of {all_turns:,}", "turns reflected")
+
+    def killed_memories(self, kill: MemoryKill) -> None:
+        when = f"with {kill.done:,} of {kill.all:,} turns reflected" if kill.all else "at the end"
+        self._line("✗", "red", f"kill -9 {kill.pid}, owner of the memories, {when}", None)
+
+    def reflected(self, found: Reflected) -> None:
+        self._bar_ends()
+        if found.kill is not None and found.kill.owner is not None:
+            owner = found.kill.owner
+            self._tick(f"the memories live on in process {owner.pid}, epoch {owner.epoch}", None)
+        made = f"{found.made:,} memories made of {found.turns:,} turns"
+        self._tick(
+            f"{made}; what was only repeated made none", time.monotonic() - self._reflecting_since
+        )
+
+    def _tick(self, what: str, seconds: float | None) -> None:
         self._line("✓", "green", what, seconds)
 
     def _line(self, mark: str, colour: str, what: str, seconds: float | None) -> None:
@@ -120,24 +157,16 @@ class Screen:
             text = f"{rate:,.0f} turns a second, each on the disk before it was acknowledged"
             self._out.print(Text(text, "bright_black"))
         self._out.print()
-        self._tail(outcome)
         show_learned(self._out, outcome.learned)
+        show_mind(self._out, outcome.mind)
+        show_who(self._out, outcome.who)
+        show_deletion(self._out, outcome.learned)
         self._verdict(outcome)
         if kept:
             self._out.print()
             self._out.print(
                 f"The store is kept: neverforget sessions {outcome.folder}", markup=False
             )
-
-    def _tail(self, outcome: Outcome) -> None:
-        if outcome.tail_of is None:
-            return
-        title = Text(f"the end of {place(*outcome.tail_of)}", "bold")
-        self._out.print(Rule(title, align="left", style="bright_black"))
-        for turn in outcome.tail:
-            self._out.print(turn_view(turn, wrap=self._out.is_terminal))
-        self._out.print(Rule(style="bright_black"))
-        self._out.print()
 
     def _verdict(self, outcome: Outcome) -> None:
         verdict = outcome.verdict
@@ -157,10 +186,13 @@ class Screen:
                 True,
                 f"{verdict.unacknowledged:,} more are there from before, or had their answer lost",
             )
-        learned = outcome.learned
-        if learned.ok:
-            self._fact(True, f"{len(learned.kept):,} memories: each is there, as it was remembered")
-        for fault in learned.faults[:FAULTS_SHOWN]:
+        if not outcome.faults:
+            kept = f"{outcome.learned.kept:,} memories"
+            self._fact(True, f"{kept}: none lost, none twice, each with the turns it was made from")
+            if outcome.mind.context is not None:
+                tokens = f"{outcome.mind.context.tokens:,} of {outcome.mind.context.max_tokens:,}"
+                self._fact(True, f"the context keeps its budget: {tokens} tokens")
+        for fault in outcome.faults[:FAULTS_SHOWN]:
             self._fact(False, fault)
         if outcome.verified is not None:
             records = f"{outcome.verified.records:,} records"
@@ -190,30 +222,6 @@ def _latencies(outcome: Outcome) -> Table:
     return table
 
 
-def latencies(outcome: Outcome) -> dict[str, dict[str, Any]]:
-    """Percentiles over all agents, by what they did."""
-    measured = {
-        "append, on disk": [d for each in outcome.notes for d in each.appends],
-        "tail of 10": [d for each in outcome.notes for d in each.tails],
-        "page of 20": [d for each in outcome.notes for d in each.pages],
-        "remember, on disk": outcome.learned.remembered,
-    }
-    found: dict[str, dict[str, Any]] = {}
-    for name, durations in measured.items():
-        ordered = sorted(durations)
-        found[name] = {
-            "calls": len(ordered),
-            "p50_s": _percentile(ordered, 0.50),
-            "p99_s": _percentile(ordered, 0.99),
-            "max_s": ordered[-1] if ordered else 0.0,
-        }
-    return found
-
-
-def _percentile(ordered: list[float], share: float) -> float:
-    return ordered[min(len(ordered) - 1, int(len(ordered) * share))] if ordered else 0.0
-
-
 def _ms(seconds: float) -> str:
     return f"{seconds * 1000:,.2f} ms" if seconds < 1 else f"{seconds:,.2f} s"
 
@@ -233,31 +241,10 @@ class Silence:
 
     def came_back(self, kill: Kill) -> None: ...
 
+    def reflects(self, found: Reflected) -> None: ...
 
-def outcome_json(outcome: Outcome) -> dict[str, Any]:
-    """The outcome for a program."""
-    kill = outcome.kill
-    return {
-        "ok": outcome.ok,
-        "agents": outcome.agents,
-        "conversations": outcome.conversations,
-        "acknowledged": outcome.verdict.acknowledged,
-        "talked_s": outcome.talked_s,
-        "sessions": outcome.verdict.sessions,
-        "unacknowledged": outcome.verdict.unacknowledged,
-        "faults": outcome.verdict.faults,
-        "failures": [failure for each in outcome.notes for failure in each.failures],
-        "killed": None
-        if kill is None
-        else {"partition": kill.partition, "pid": kill.pid, "back_in_s": kill.back_in_s},
-        "learned": {
-            "memories": len(outcome.learned.kept),
-            "recalled": {
-                answer.question.how: [hit.memory.text for hit in answer.hits]
-                for answer in outcome.learned.answers
-            },
-            "audit": [entry.operation for entry in outcome.learned.audit],
-            "faults": outcome.learned.faults,
-        },
-        "latencies": latencies(outcome),
-    }
+    def reflecting(self, done: int, all_turns: int) -> None: ...
+
+    def killed_memories(self, kill: MemoryKill) -> None: ...
+
+    def reflected(self, found: Reflected) -> None: ...

@@ -1,13 +1,11 @@
-"""The conversations that come with neverforget, and what was learned from them."""
+"""The conversations that come with neverforget."""
 
 from __future__ import annotations
 
-from collections import Counter
 from importlib.resources import as_file, files
 
 from neverforget.runtime.demo.conversations import SAMPLE
-from neverforget.runtime.demo.learning import FACTS
-from neverforget.runtime.importers import SourceMemory, SourceTurn, parse_file
+from neverforget.runtime.importers import SourceTurn, parse_file
 
 
 def sample_turns() -> list[SourceTurn]:
@@ -47,16 +45,3 @@ def test_within_a_session_time_moves_forward_and_every_call_has_its_result() -> 
 def test_nothing_is_said_twice() -> None:
     long = [t.fields["content"] for t in sample_turns() if len(str(t.fields["content"])) > 40]
     assert len({str(content) for content in long}) == len(long)
-
-
-def test_every_fact_names_turns_that_it_was_learned_from() -> None:
-    with as_file(files("neverforget.runtime") / "samples" / FACTS) as path:
-        facts = [each for each in parse_file(path) if isinstance(each, SourceMemory)]
-    lengths = Counter(turn.session for turn in sample_turns())
-    assert len({fact.fields["key"] for fact in facts}) == len(facts) >= 30
-    for fact in facts:
-        assert {"tags", "type", "importance", "agent", "occurred_at"} <= fact.fields.keys()
-        (relation,) = fact.relations
-        assert isinstance(relation.target, tuple)
-        _, session, first, last = relation.target
-        assert 0 <= first <= last < lengths[session], fact.fields["key"]
