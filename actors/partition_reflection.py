@@ -29,8 +29,9 @@ def _mark(region: Region, r: Mark) -> tuple[AnyReply, int]:
 
 def _plan(region: Region, r: Plan) -> tuple[AnyReply, int]:
     planned, end = region.plan(
-        r.namespace, r.session, r.first, r.last, r.extractor, r.producer, r.producer_seq
-    )
+        r.namespace, r.session, r.first, r.last, r.extractor, r.producer, r.producer_seq, r.at,
+        r.begun,
+    )  # fmt: skip
     return PlannedReply(r.id, planned), end
 
 

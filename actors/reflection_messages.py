@@ -46,7 +46,10 @@ class Unreflected(Request, tag=22):
 
 
 class Plan(Request, tag=24):
-    """Fix a window before it is worked on. Replaces an unfinished plan of the session."""
+    """Fix a window before it is worked on. Replaces an unfinished plan of the session; one that is
+    equal stands. With ``at``, the time of a plan: that one has been ``begun`` so often without an
+    end that is known; Conflict where it does not stand any more.
+    """
 
     namespace: tuple[str, ...]
     session: str
@@ -55,6 +58,8 @@ class Plan(Request, tag=24):
     extractor: str
     producer: Producer
     producer_seq: ProducerSeq
+    at: int = 0
+    begun: int = 1
 
 
 class FailReflection(Request, tag=25):

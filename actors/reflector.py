@@ -31,6 +31,7 @@ from neverforget.actors.ports import Owners, Pending, failure, internal_error
 from neverforget.actors.reflector_calls import Calls, RequestSource
 from neverforget.actors.reflector_extracting import Make
 from neverforget.actors.reflector_messages import Reflect, ReflectorStatusReply, WakeReflector
+from neverforget.actors.reflector_room import Room
 from neverforget.actors.reflector_schedule import Schedule
 from neverforget.actors.reflector_spec import ReflectorSpec
 from neverforget.actors.reflector_subjects import Subjects
@@ -67,8 +68,9 @@ class Reflector:
         self._schedule = Schedule(spec, self._clock)
         calls = Calls(owners, ids or RequestIds())
         subjects = Subjects(calls)
+        room = Room()
         self._workers = [
-            Worker(number, spec, calls, subjects, make, self._schedule, self._answer_settled)
+            Worker(number, spec, calls, subjects, make, self._schedule, self._answer_settled, room)
             for number in range(spec.threads)
         ]
         if end is None and spec.role == "worker":
@@ -107,6 +109,7 @@ class Reflector:
         for thread in self._threads:
             if thread is not threading.current_thread():
                 thread.join(max(0.0, until - time.monotonic()))
+        self._release()
         with self._schedule.changed:
             settling, self._settling = self._settling, []
         closed = Unavailable("the reflector has ended; ask again", outcome="not_applied")
@@ -124,7 +127,14 @@ class Reflector:
         if self._schedule.stopped is not None and not self._schedule.closed:
             log.error("nothing more is reflected: %s", self._schedule.stopped)
             if self._end is not None:
+                self._release()
                 self._end()
+
+    def _release(self) -> None:
+        """What is under way and left behind dies with the process, and not because of itself."""
+        until = time.monotonic() + END_S
+        for worker in self._workers:
+            worker.release(max(0.0, until - time.monotonic()))
 
     # ---- Service ---------------------------------------------------------------------------------
 

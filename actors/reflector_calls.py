@@ -62,8 +62,10 @@ class Calls:
         self._owners = owners
         self._ids = ids
 
-    def _call(self, partition: int, request: Request, kind: type[R]) -> R:
-        reply = self._owners.call(partition, request, time.monotonic() + PATIENCE_S)
+    def _call(
+        self, partition: int, request: Request, kind: type[R], patience_s: float = PATIENCE_S
+    ) -> R:
+        reply = self._owners.call(partition, request, time.monotonic() + patience_s)
         if not isinstance(reply, kind):
             raise NeverforgetError(f"{type(reply).__name__} is no answer to {type(request)}")
         return reply
@@ -101,6 +103,16 @@ class Calls:
     def plan(self, place: Place, first: int, last: int, extractor: str) -> PlannedRange:
         request = Plan(0, place.namespace, place.session, first, last, extractor, *self._ids.next())
         return self._call(place.partition, request, PlannedReply).planned
+
+    def begun(
+        self, place: Place, planned: PlannedRange, begun: int, patience_s: float = PATIENCE_S
+    ) -> PlannedRange:
+        """The plan has been begun so often. Conflict: it does not stand any more."""
+        request = Plan(
+            0, place.namespace, place.session, planned.first, planned.last, planned.extractor,
+            *self._ids.next(), planned.at, begun,
+        )  # fmt: skip
+        return self._call(place.partition, request, PlannedReply, patience_s).planned
 
     def mark(self, place: Place, planned: PlannedRange) -> None:
         request = Mark(

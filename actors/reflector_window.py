@@ -2,7 +2,9 @@
 
 The order is: plan, which fixes the window; extract; store all facts as one batch whose ids follow
 from the plan; mark. So a death anywhere costs an extraction at most: who comes after finds the plan
-and the same ids. Where the batch is there, only the mark is missing.
+and the same ids. Where the batch is there, only the mark is missing. Where it is not, an extractor
+may have taken the process with it: how often that was stands in the plan, whose window is given up
+after a few times, and is worked on by itself until then, so that nothing else dies of it.
 
 What is erased meanwhile is in no fact. The turns are read again before the facts are stored, and
 once more after: what was gone by the first time is left out of a new extraction, and where
@@ -11,19 +13,27 @@ something went between the two the batch is erased and the window is done anew.
 
 from __future__ import annotations
 
+import logging
 from typing import Final, NamedTuple
 
 from neverforget.actors.extractor_contract import Fact, NotExtracted, extractable
-from neverforget.actors.reflector_calls import Calls, Place
+from neverforget.actors.reflector_calls import PATIENCE_S, Calls, Place
 from neverforget.actors.reflector_extracting import Extracting
 from neverforget.actors.reflector_memories import batch_ids, memories_of
+from neverforget.actors.reflector_room import Room
 from neverforget.actors.reflector_spec import ReflectorSpec
 from neverforget.actors.reflector_subjects import Subjects
 from neverforget.actors.reflector_turns import Part, last_of, window_of
-from neverforget.storage.errors import Conflict, InvalidArgument, Unavailable
+from neverforget.storage.errors import (
+    Conflict,
+    InvalidArgument,
+    NeverforgetError,
+    Unavailable,
+)
 from neverforget.storage.longterm_results import NewMemory
 from neverforget.storage.reflection_results import DueSession, PlannedRange
 
+log = logging.getLogger(__name__)
 ROUNDS_MAX: Final = 5  # of one window, in each of which something was erased
 ERASED_REASON: Final = "turns that it was made from were erased meanwhile"
 _REPLANNED: Final = "planned-anew"  # in the place of an extractor's name, for a moment
@@ -38,12 +48,15 @@ class Done(NamedTuple):
 
 class Refused(Exception):
     """No facts could be made of a window this time. ``away``: for what the extractor asks is not
-    there, and not because of the window.
+    there, and not because of the window. ``deaths``: it is not to be tried any more, for the
+    process has ended so often with it.
     """
 
-    def __init__(self, planned: PlannedRange, message: str, *, away: bool = False) -> None:
+    def __init__(
+        self, planned: PlannedRange, message: str, *, away: bool = False, deaths: int = 0
+    ) -> None:
         super().__init__(message)
-        self.planned, self.message, self.away = planned, message, away
+        self.planned, self.message, self.away, self.deaths = planned, message, away, deaths
 
 
 class Gone(Exception):
@@ -54,16 +67,24 @@ class WindowRun:
     """For one thread."""
 
     def __init__(
-        self, spec: ReflectorSpec, calls: Calls, subjects: Subjects, extracting: Extracting
+        self,
+        spec: ReflectorSpec,
+        calls: Calls,
+        subjects: Subjects,
+        extracting: Extracting,
+        room: Room | None = None,
     ) -> None:
         self._spec = spec
         self._calls = calls
         self._subjects = subjects
         self._extracting = extracting
+        self._room = room or Room()
+        self._open: tuple[Place, PlannedRange] | None = None  # begun, and not ended yet
 
     def reflect(self, place: Place, due: DueSession, extractor: str) -> Done:
         """Do the window that ``due`` begins with. Raises Refused, Gone, and what owners answer."""
         planned, part = due.planned, None
+        again = False  # somebody has begun it and was not heard of any more
         if planned is not None:
             stored = self._stored(place, planned)
             if stored:
@@ -76,9 +97,41 @@ class WindowRun:
                 planned = self._planned_anew(place, planned, extractor)
             elif planned.extractor != extractor:
                 planned = None
-        if planned is None:
-            part, last = self._chosen(place, due)
-            planned = self._calls.plan(place, due.first, last, extractor)
+            elif planned.begun >= self._spec.deaths_max:
+                told = f"{planned.begun} times its process ended while the extractor was at work"
+                raise Refused(planned, told, deaths=planned.begun)
+            else:
+                again = True
+        with self._room(alone=again and planned is not None and planned.begun > 0):
+            try:
+                if planned is None:
+                    part, last = self._chosen(place, due)
+                    planned = self._calls.plan(place, due.first, last, extractor)
+                elif again:
+                    planned = self._calls.begun(place, planned, planned.begun + 1)
+                self._open = place, planned
+                return self._worked_on(place, planned, part, extractor)
+            except Exception:
+                self.release()
+                raise
+            finally:
+                self._open = None
+
+    def release(self, patience_s: float = PATIENCE_S) -> None:
+        """Whatever becomes of the window under way, its extractor has not ended the process."""
+        opened, self._open = self._open, None
+        if opened is None:
+            return
+        place, planned = opened
+        try:
+            self._calls.begun(place, planned, planned.begun - 1, patience_s)
+        except NeverforgetError as error:
+            log.debug("a window counts as begun once too often: %s", error)
+
+    def _worked_on(
+        self, place: Place, planned: PlannedRange, part: Part | None, extractor: str
+    ) -> Done:
+        """From what is planned to its mark."""
         for _ in range(ROUNDS_MAX):
             part = self._read(place, planned) if part is None else part
             memories = self._memories(place, planned, part)
@@ -190,4 +243,6 @@ class WindowRun:
     def _planned_anew(self, place: Place, planned: PlannedRange, extractor: str) -> PlannedRange:
         """The same window with another time, and so with other ids."""
         self._calls.plan(place, planned.first, planned.last, _REPLANNED)
-        return self._calls.plan(place, planned.first, planned.last, extractor)
+        planned = self._calls.plan(place, planned.first, planned.last, extractor)
+        self._open = place, planned
+        return planned

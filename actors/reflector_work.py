@@ -9,6 +9,7 @@ from typing import Final
 from neverforget.actors.reflector_calls import Calls, Place
 from neverforget.actors.reflector_extracting import Extracting, Make
 from neverforget.actors.reflector_queue import Entry
+from neverforget.actors.reflector_room import Room
 from neverforget.actors.reflector_runs import Run
 from neverforget.actors.reflector_schedule import (
     DUE_MAX,
@@ -49,6 +50,7 @@ class Worker:
         make: Make,
         schedule: Schedule,
         stepped: Callable[[], None],
+        room: Room,
     ) -> None:
         self._number = number
         self._spec = spec
@@ -56,11 +58,15 @@ class Worker:
         self._schedule = schedule
         self._stepped = stepped
         self._extracting = Extracting(make, spec.deadline_s)
-        self._window = WindowRun(spec, calls, subjects, self._extracting)
+        self._window = WindowRun(spec, calls, subjects, self._extracting, room)
 
     @property
     def stuck(self) -> int:
         return self._extracting.stuck
+
+    def release(self, patience_s: float) -> None:
+        """The process ends, and not because of the window under way."""
+        self._window.release(patience_s)
 
     def run(self) -> None:
         """Until the schedule is closed or has stopped."""
@@ -184,9 +190,9 @@ class Worker:
         if refused.away:
             schedule.extractor_away(entry, message)
             return
-        tries = schedule.failed_once(entry, planned, message)
+        tries = refused.deaths or schedule.failed_once(entry, planned, message)
         is_full = schedule.count_stuck(self._number, self.stuck) >= STUCK_MAX
-        if tries >= self._spec.tries or is_full:
+        if tries >= self._spec.tries or refused.deaths or is_full:
             try:
                 self._calls.fail(entry.place, planned, tries, message)
             except (Gone, NotFound):

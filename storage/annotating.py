@@ -11,12 +11,15 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
+import msgspec
+
 from neverforget.storage import control
 from neverforget.storage.appending import Appender, check_name
 from neverforget.storage.batch import stage_batch
 from neverforget.storage.errors import Conflict, InvalidArgument, NotFound
 from neverforget.storage.format import SEQ_MAX, Kind
 from neverforget.storage.record import encode_control, read_header
+from neverforget.storage.reflection_ledger import is_same
 from neverforget.storage.reflection_results import PlannedRange
 from neverforget.storage.region_state import RegionState
 from neverforget.storage.repeats import Repeats
@@ -63,22 +66,30 @@ class Annotator:
         )
 
     def plan(
-        self, name: Name, first: int, last: int, extractor: str, request: tuple[int, int]
+        self, name: Name, planned: PlannedRange, request: tuple[int, int]
     ) -> tuple[PlannedRange, int]:
-        """The plan, and the position. One that stands is not made again: its time stays."""
+        """The plan, and the position. One that stands is not made again: its time stays. With a
+        time it is about how often the plan of that time was begun; Conflict where that has ended.
+        """
         session = self._session(name)
+        first, last, extractor, at, begun = msgspec.structs.astuple(planned)
         held = self._state.ledger.planned.get(session.session_id)
-        if held is not None and self._repeats.request(*request) is None:
-            planned = held.range
-            if (planned.first, planned.last, planned.extractor) == (first, last, extractor):
+        if self._repeats.request(*request) is None:
+            stands = held is not None and is_same(held.range, planned)
+            if held is not None and stands and (not at or held.range == planned):
                 return held
-        body = control.planned_body(first, last, extractor)
-        position, end = self._written(
-            Kind.PLANNED, session, [body], request,
-            lambda: check_range(session, first, last, extractor),
-        )  # fmt: skip
-        at = self._state.log.header(position).timestamp
-        return PlannedRange(first, last, extractor, at), end
+            if at and not (held is not None and stands and held.range.at == at):
+                raise Conflict(f"the plan of turns {first}..{last} does not stand any more")
+
+        def check() -> None:
+            check_range(session, first, last, extractor)
+            if begun < 0:
+                raise InvalidArgument(f"begun {begun} times")
+
+        body = control.planned_body(first, last, extractor, begun if at else None)
+        position, end = self._written(Kind.PLANNED, session, [body], request, check)
+        at = at or self._state.log.header(position).timestamp
+        return PlannedRange(first, last, extractor, at, begun), end
 
     def fail(
         self,

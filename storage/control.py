@@ -81,8 +81,10 @@ def mark_body(first: int, last: int, extractor: str) -> Body:
     return {F[ControlField.RUNS]: [[first, last]], F[ControlField.EXTRACTOR]: extractor}
 
 
-def planned_body(first: int, last: int, extractor: str) -> Body:
-    return mark_body(first, last, extractor)
+def planned_body(first: int, last: int, extractor: str, begun: int | None = None) -> Body:
+    """``begun``: the plan that stands, which has been begun so often; None: a new one."""
+    body = mark_body(first, last, extractor)
+    return body if begun is None else {**body, F[ControlField.TRIES]: begun}
 
 
 def not_reflected_body(first: int, last: int, extractor: str, tries: int) -> Body:

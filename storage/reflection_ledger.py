@@ -150,7 +150,9 @@ class ReflectionLedger:
         extractor = control.text(body, ControlField.EXTRACTOR)
         end = position + stride(header.body_length)
         if kind == Kind.PLANNED:
-            self._plan(session_id, PlannedRange(first, last, extractor, header.timestamp), body, end)
+            self._plan(
+                session_id, PlannedRange(first, last, extractor, header.timestamp), body, end
+            )
             return
         tries = 0 if kind == Kind.MARK else control.number(body, ControlField.TRIES)
         # While loading, the index holds turns from behind this record already.

@@ -16,13 +16,14 @@ SUBJECT_TAG: Final = "subject"  # above the tags of facts of which one takes the
 
 class PlannedRange(Struct, array_like=True, frozen=True):
     """A window that a reflector has begun and not marked as done. ``at``: of its record, the same
-    after every restart.
+    after every restart. ``begun``: how often, where nothing was heard of how it ended.
     """
 
     first: int
     last: int
     extractor: str
     at: int
+    begun: int = 1
 
 
 class FailedRange(Struct, array_like=True, frozen=True):

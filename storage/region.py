@@ -226,10 +226,14 @@ class Region(RegionReads, LogOwner):
         extractor: str,
         producer: int,
         producer_seq: int,
+        at: int = 0,
+        begun: int = 1,
     ) -> tuple[PlannedRange, int]:
-        """Stage a plan to reflect these turns; with the position that must be durable."""
-        request = (producer, producer_seq)
-        return self._annotator.plan((namespace, session), first, last, extractor, request)
+        """Stage a plan to reflect these turns, or with ``at`` that the one of that time has been
+        begun so often; with the position that must be durable.
+        """
+        planned = PlannedRange(first, last, extractor, at, begun)
+        return self._annotator.plan((namespace, session), planned, (producer, producer_seq))
 
     def fail_reflection(
         self,

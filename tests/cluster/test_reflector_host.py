@@ -22,7 +22,7 @@ from neverforget.actors.greeting import greet
 from neverforget.runtime.config import Config
 from neverforget.runtime.host import Host
 from tests.cluster.processes import PATIENCE_S, QUICK, python, told, until
-from tests.fakes.extractors import BEGUN, HOLD, Noting
+from tests.fakes.extractors import BEGUN, HOLD, Deadly, Noting
 
 
 def started(folder: Path, path: Path, **settings: Any) -> Host:
@@ -132,6 +132,25 @@ def test_who_dies_during_a_run_costs_no_memory_and_doubles_none(
     assert not reports[0].failed
     assert store.settle(timeout=PATIENCE_S).reflection.turns == 0
     assert all(turn.consolidated for turn in chat)
+
+
+def test_an_extractor_that_ends_its_process_is_given_up_and_the_rest_goes_on(
+    ray_local: Any, folder: Path
+) -> None:
+    path = folder / "deadly"
+    config = Config(partitions=1, embedder="none", extractor=Deadly(), reflect_every_turns=62)
+    host = Host.start(path, config, role="application", health=QUICK)
+    try:
+        with nf.open(path, host="never", deadline_s=PATIENCE_S) as store:
+            texts = [f"deadly {n}" for n in range(60)] + ["one", "two"]
+            store.session("s").append_many([{"role": "user", "content": t} for t in texts])
+            until(lambda: not store.status().reflection.turns, "the end of the session")
+            (failed,) = store.status().reflection.failed
+            assert (failed.first, failed.last, failed.tries) == (0, 59, 5)
+            assert "process ended" in failed.error
+            assert sorted(m.text for m in store.memories()) == ["user: one", "user: two"]
+    finally:
+        host.close()
 
 
 def test_settling_waits_for_sessions_that_are_due(store: nf.Store) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from pathlib import Path
@@ -34,6 +35,17 @@ class Noting:
             )
             for turn in extractable(window)
         ]
+
+
+class Deadly:
+    """Takes its process down over a turn that says so."""
+
+    extractor_id = "deadly-1"
+
+    def extract(self, window: Window, /) -> list[Fact]:
+        if any("deadly" in turn.text for turn in extractable(window)):
+            os._exit(9)
+        return Noting(None, self.extractor_id).extract(window)
 
 
 class Failing:

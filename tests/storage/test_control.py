@@ -24,6 +24,7 @@ GOLDEN: list[tuple[dict[int, Any], str]] = [
     ),
     (control.mark_body(0, 9, "v1"), "a2058182000908627631"),
     (control.planned_body(0, 9, "v1"), "a2058182000908627631"),
+    (control.planned_body(0, 9, "v1", 2), "a30581820009086276311202"),
     (control.not_reflected_body(0, 9, "v1", 3), "a30581820009086276311203"),
     (control.reflection_error_body(0, 9, "why"), "a205818200090463776879"),
     (

@@ -290,6 +290,33 @@ def test_a_new_plan_replaces_the_one_that_stood(b: Bench) -> None:
     assert left(b)[0].planned == second
 
 
+def test_how_often_a_plan_was_begun_is_counted_under_its_time(b: Bench) -> None:
+    def again(begun: int, at: int, last: int = 3) -> PlannedRange:
+        request = b.client.next_request()
+        planned, end = b.region.plan((), "chat", 0, last, "v1", *request, at, begun)
+        assert b.region.plan((), "chat", 0, last, "v1", *request, at, begun) == (planned, end)
+        b.client.commit()
+        return planned
+
+    say(b, "chat", 6)
+    first = plan(b, "chat", 0, 3)
+    assert first.begun == 1
+    for begun in (2, 3, 1, 0, 1):
+        assert again(begun, first.at) == PlannedRange(0, 3, "v1", first.at, begun)
+        b.reopen()
+        assert left(b)[0].planned == PlannedRange(0, 3, "v1", first.at, begun)
+    assert plan(b, "chat", 0, 3) == first
+    for at, last in ((first.at + 1, 3), (first.at, 4)):
+        with pytest.raises(Conflict, match="does not stand"):
+            again(2, at, last)
+    with pytest.raises(InvalidArgument):
+        again(-1, first.at)
+    mark(b, "chat", 0, 3)
+    with pytest.raises(Conflict, match="does not stand"):
+        again(2, first.at)
+    assert plan(b, "chat", 4, 5).begun == 1
+
+
 def test_repeats_answer_as_the_first_time_and_others_conflict(b: Bench) -> None:
     say(b, "chat", 6)
     request = b.client.next_request()
