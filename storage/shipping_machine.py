@@ -128,14 +128,15 @@ class Shipping(Starting):
         return self.level == Level.EVERYTHING
 
     def _caught_up(self, position: int) -> list[Action]:
-        if self.level == Level.NOTHING:  # its end may have been set aside
+        serve = self._serve(Level.EVERYTHING, f"owner of epoch {self.epoch}")
+        self._lag.ship(position)
+        return [*serve, Shipped(position, self.number)]
+
+    def _serve(self, level: Level, reason: str) -> list[Action]:
+        if self.level == Level.NOTHING:  # from here on it grows; its end may have been set aside
             self._lag = Lag()
             self._lag.synced(self._tail, self._now_us)
-        self._lag.ship(position)
-        return [
-            *self._serve(Level.EVERYTHING, f"owner of epoch {self.epoch}"),
-            Shipped(position, self.number),
-        ]
+        return super()._serve(level, reason)
 
     def _ship(self, now_us: int) -> list[Action]:
         lag, options = self._lag, self._options

@@ -386,6 +386,25 @@ def test_so_configured_it_writes_and_is_fenced_in_later() -> None:
     ]
 
 
+def test_what_was_set_aside_counts_as_durable_no_longer() -> None:
+    """The log was cut, the store went away, the owner wrote without it; when the store was back, it
+    shipped up to where the log had ended before the cut: records that were not synced yet.
+    """
+    played = Played(LocalLog(1_000), ShippingOptions(write_without_store=True))
+    put_before(played, 500)
+    played.objects[3] = encode_fence(OTHER, 3, 6, 500)
+    played.same_until = lambda start, stop: (start, True)
+    played.begin().until(Apply)
+    played.until(Fetch)
+    fail_for(played, 8 * SECOND)
+    played.now_us += 10 * SECOND
+    played.tell(Tick())
+    played.settle()
+    levels = [said.level for said in played.said if isinstance(said, Serve)]
+    assert levels == [Level.UNFENCED, Level.EVERYTHING] and played.machine.shipped == 500
+    assert played.machine.lag_bytes == 0 and played.tell(Wanted(700)) == []
+
+
 def test_it_does_not_write_where_objects_are_known_to_hold_more() -> None:
     """Its records would stand where they hold others, and the next start, which trusts what it
     knows, would not notice.

@@ -31,12 +31,16 @@ STEPS = 1_000
 SEEDS = 300
 SEEDS_LONG = 50_000
 MUTANT_SEEDS = 500
+# Worlds that found a mistake once: 24,000 others had not.
+FOUND = (525_867_244, 525_867_491)
 
 
 def test_every_promise_holds_whatever_goes_wrong(seed: int) -> None:
     """The first seeds are the same in every run, the others come from the run's seed."""
     for number in range(SEEDS):
         run(number if number < SEEDS // 2 else seed + number)
+    for number in FOUND:
+        run(number)
 
 
 @pytest.mark.long
