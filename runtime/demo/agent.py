@@ -62,12 +62,20 @@ class Notes:
 
 class DemoAgent:
     def __init__(
-        self, store: Store, name: str, part: list[Conversation], run: str, seed: int
+        self,
+        store: Store,
+        name: str,
+        part: list[Conversation],
+        run: str,
+        seed: int,
+        repeats: bool = False,
     ) -> None:
-        """``run`` and ``seed`` make the keys of this agent's turns its own."""
+        """``run`` and ``seed`` make the keys of this agent's turns its own. ``repeats``: others say
+        its part for the first time."""
         self._store = store.scoped(agent=name)
         self._keys = f"{run}-{seed}"
         self._part = part
+        self._first = 1 if repeats else 0
         self._random = random.Random(seed)
         self._notes = Notes(name)
         self._enough, self._stop = threading.Event(), threading.Event()
@@ -99,9 +107,9 @@ class DemoAgent:
         self._stop.set()
 
     def talk(self) -> Notes:
-        """Say everything at least once, unless ``stop`` is called; then again until somebody calls
-        ``enough``."""
-        turn_of = 0
+        """Say everything for the first time, unless ``stop`` is called; then again until somebody
+        calls ``enough``."""
+        turn_of = self._first
         while not (self._stop.is_set() or (turn_of and self._enough.is_set())):
             for conversation in self._part:
                 if not self._say(conversation, turn_of):

@@ -8,12 +8,13 @@ from its words.
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from neverforget.runtime.cli_words import STOP_WORDS, words_in
 from neverforget.runtime.demo.conversations import Conversation, Line
@@ -33,6 +34,15 @@ TURNS_SHOWN = 2
 LONG_WORDS = 3
 WORD_CHARACTERS_MIN = 5
 QUESTION_CHARACTERS = range(20, 90)
+ASKING = ("What", "When", "Where", "Which", "Who", "Why", "How")
+_SENTENCE_END = re.compile(r"(?<=[.!?]) ")
+
+
+class Asked(NamedTuple):
+    """A question of a file, and whose it is."""
+
+    text: str
+    name: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +100,11 @@ SAMPLE_QUESTIONS = [
 ]
 
 
-def questions_about(talk: list[Conversation], asked: Line) -> list[Question]:
+def questions_about(talk: list[Conversation], asked: Asked) -> list[Question]:
     """One that somebody asked, one of words that were said, and one of a month in the middle."""
     lines = _in_words(talk)
     questions = [
-        Question("by meaning", _text(asked), {"strategy": "vector"}),
+        Question("by meaning", asked.text, {"strategy": "vector"}),
         Question("by words", _long_words(lines), {"strategy": "text"}),
     ]
     times = _times(lines)
@@ -104,16 +114,17 @@ def questions_about(talk: list[Conversation], asked: Line) -> list[Question]:
     return questions
 
 
-def asked_in(talk: list[Conversation]) -> Line:
-    """The question with most to go by: words that are said elsewhere, too."""
+def asked_in(talk: list[Conversation]) -> Asked:
+    """A question of somebody with as much as possible to go by: words that are said elsewhere,
+    too. Where nobody asks anything, something that was said."""
     lines = _in_words(talk)
     if not lines:
         raise InvalidArgument("nothing in this file is said in words; try another one")
-    counts = Counter(word for line in lines for word in set(_telling(_text(line))))
-    asked = [line for line in lines if _is_question(_text(line))] or lines
-    return max(
-        asked, key=lambda line: len({word for word in _telling(_text(line)) if counts[word] > 1})
-    )
+    counts = Counter(word for line in lines for word in _telling(_text(line)))
+    lines = [line for line in lines if line.fields["role"] == "user"] or lines
+    said = [Asked(_last_sentence(_text(line)), line.fields.get("name")) for line in lines]
+    asked = [each for each in said if _is_question(each.text)] or said
+    return max(asked, key=lambda each: sum(counts[word] > 1 for word in _telling(each.text)))
 
 
 def weeks_after(talk: list[Conversation]) -> datetime | None:
@@ -139,8 +150,12 @@ def _text(line: Line) -> str:
     return str(line.fields["content"])
 
 
+def _last_sentence(text: str) -> str:
+    return _SENTENCE_END.split(" ".join(text.split()))[-1]
+
+
 def _is_question(text: str) -> bool:
-    return text.endswith("?") and len(text) in QUESTION_CHARACTERS
+    return text.endswith("?") and len(text) in QUESTION_CHARACTERS and text.startswith(ASKING)
 
 
 def _telling(text: str) -> list[str]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from neverforget.runtime.demo.agent import DemoAgent
 from neverforget.runtime.demo.checking import check, check_memories
-from neverforget.runtime.demo.conversations import Conversation, Line, read_conversations, share_out
+from neverforget.runtime.demo.conversations import Conversation, read_conversations, share_out
 from neverforget.runtime.demo.killing import (
     PATIENCE_S,
     is_back,
@@ -25,6 +25,7 @@ from neverforget.runtime.demo.killing import (
 from neverforget.runtime.demo.learning import (
     SAMPLE_NOW,
     SAMPLE_QUESTIONS,
+    Asked,
     Question,
     answers,
     asked_in,
@@ -91,7 +92,7 @@ def _with_a_fleet(
     place: Path,
     conversations: list[Conversation],
     talk: list[Conversation],
-    asked: Line | None,
+    asked: Asked | None,
     audience: Audience,
     outcome: Outcome,
     seconds: float,
@@ -112,7 +113,7 @@ def _with_a_fleet(
                 group = cluster.actors(
                     DemoAgent,
                     [
-                        (store, NAMES[i % len(NAMES)] + str(i // len(NAMES) or ""), part, run, i)
+                        (store, _name(i), part, run, i, i >= len(conversations))
                         for i, part in enumerate(parts)
                     ],
                 )
@@ -126,6 +127,10 @@ def _with_a_fleet(
     finally:
         with audience.step("stopping Ray", "store closed, Ray stopped"):
             cluster.close()
+
+
+def _name(number: int) -> str:
+    return NAMES[number % len(NAMES)] + str(number // len(NAMES) or "")
 
 
 def _talk(

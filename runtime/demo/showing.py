@@ -25,6 +25,7 @@ from neverforget.runtime.demo.showing_memories import (
     show_mind,
     show_who,
 )
+from neverforget.runtime.working_values import counted
 
 BAR_WIDTH = 36
 FAULTS_SHOWN = 10
@@ -39,7 +40,7 @@ class Screen:
         self._reflecting_since = 0.0
 
     def begins(self, outcome: Outcome, seconds: float) -> None:
-        said = f"{outcome.conversations:,} conversations, {outcome.lines:,} turns"
+        said = f"{counted(outcome.conversations, 'conversation')}, {outcome.lines:,} turns"
         self._out.print(Rule(Text("neverforget demo", "bold"), align="left", style="bright_black"))
         for line in (
             f"{outcome.agents} agents (ada, bruno, …) say {said}, over and over for {seconds:g} s;",
@@ -117,7 +118,7 @@ class Screen:
 
     def reflects(self, found: Reflected) -> None:
         self._reflecting_since = time.monotonic()
-        if found.everything:
+        if found.by_itself:
             self._tick(f"{found.by_itself:,} memories were made while the agents talked", None)
 
     def reflecting(self, done: int, all_turns: int) -> None:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from neverforget.actors.tokenizers import estimate
 from neverforget.runtime.demo.agent import Notes, Place
-from neverforget.runtime.demo.conversations import Conversation, Line
+from neverforget.runtime.demo.conversations import Conversation
+from neverforget.runtime.demo.learning import Asked
 
 if TYPE_CHECKING:
     from neverforget.runtime.store import Store
@@ -41,7 +42,7 @@ class Mind:
 
 
 def choose(
-    mind: Mind, talk: list[Conversation], notes: Iterable[Notes], asked: Line | None
+    mind: Mind, talk: list[Conversation], notes: Iterable[Notes], asked: Asked | None
 ) -> None:
     """Whose mind, and in which conversation: of a file, whose ``asked`` somebody has said, the one
     that was said last; of the samples, None, the one that suits."""
@@ -50,7 +51,7 @@ def choose(
         mind.question, mind.name = SAMPLE_QUESTION, SAMPLE_NAME
     else:
         chosen = max(talk, key=_last_said)
-        mind.question, mind.name = str(asked.fields["content"]), asked.fields.get("name")
+        mind.question, mind.name = asked
     mind.place = (chosen.namespace, chosen.name)
     mind.agent = next(
         (each.agent for each in notes for told in each.acknowledged if told.place == mind.place),

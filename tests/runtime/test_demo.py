@@ -222,7 +222,7 @@ def test_what_was_said_is_found_weeks_later_with_the_turns_behind_it(
 ) -> None:
     outcome = remembered(words, monkeypatch)
     assert outcome.faults == []
-    assert outcome.reflected.made >= 150
+    assert outcome.reflected.made >= 100
     learned = outcome.learned
     assert [answer.question.how for answer in learned.answers] == [
         "by meaning",
@@ -281,6 +281,25 @@ def test_of_a_long_file_one_conversation_is_remembered(
     assert outcome.faults == [] and not outcome.reflected.everything
     sessions = {memory.metadata["session"] for memory in reflecting.learned_from_turns(words)}
     assert {name.rpartition("/")[0] for name in sessions} == {"locomo/s"}
+
+
+def test_a_file_without_times_and_questions_is_enough(
+    words: nf.Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "messages.json"
+    said = ["I live in Oslo, near the opera.", "I moved to Bergen yesterday.", "I like the rain."]
+    file.write_text(json.dumps([{"role": "user", "content": each} for each in said]))
+    outcome = remembered(words, monkeypatch, file)
+    assert outcome.faults == []
+    assert [answer.question.how for answer in outcome.learned.answers] == ["by meaning", "by words"]
+    assert outcome.learned.change is not None and "Bergen" in outcome.learned.change.now.text
+
+
+def test_who_has_no_conversation_of_its_own_only_repeats(store: nf.Store) -> None:
+    talk = read_conversations(None)[0][:1]
+    agent = DemoAgent(store, "b", talk, "r", 1, repeats=True)
+    agent.enough()
+    assert agent.talk().acknowledged == []
 
 
 def test_what_is_said_again_is_marked_and_nothing_is_learned_from_it(words: nf.Store) -> None:
