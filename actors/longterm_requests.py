@@ -50,11 +50,11 @@ Read = Callable[[LongTermRegion, Any], AnyReply]
 
 def require_inside(region: LongTermRegion, memory_id: str, scope: Namespace) -> None:
     """Raises NotFound for a memory outside ``scope``. One that is nowhere is for the caller."""
-    if scope and not _is_inside(region, memory_id, scope):
+    if scope and not is_inside(region, memory_id, scope):
         raise NotFound(f"no memory {memory_id!r}")
 
 
-def _is_inside(region: LongTermRegion, memory_id: str, scope: Namespace) -> bool:
+def is_inside(region: LongTermRegion, memory_id: str, scope: Namespace) -> bool:
     namespace = region.namespace_of(memory_id)
     return namespace is None or within(namespace, scope)
 
@@ -208,7 +208,7 @@ def _get(region: LongTermRegion, r: m.GetMemories) -> AnyReply:
     n_bytes = 0
     for each in r.ids:
         view: MemoryView | None = None
-        if not r.scope or _is_inside(region, each, r.scope):
+        if not r.scope or is_inside(region, each, r.scope):
             try:
                 row = region.row(each, include_forgotten=r.include_forgotten)
                 view = region.view_or_mark(row)
@@ -270,17 +270,17 @@ def _derived_from(region: LongTermRegion, r: m.DerivedFrom) -> AnyReply:
         tuple(r.namespace), r.session, r.first, r.last, start=r.start
     )
     if r.scope:
-        found = [one for one in found if _is_inside(region, one.source, r.scope)]
+        found = [one for one in found if is_inside(region, one.source, r.scope)]
     return m.RelationsReply(r.id, found, following, region.epoch)
 
 
 def _ends_inside(
     region: LongTermRegion, source: str, target: str | TurnPoint, scope: Namespace
 ) -> bool:
-    if not _is_inside(region, source, scope):
+    if not is_inside(region, source, scope):
         return False
     if isinstance(target, str):
-        return _is_inside(region, target, scope)
+        return is_inside(region, target, scope)
     return within(tuple(target.namespace), scope)
 
 

@@ -50,9 +50,12 @@ class WorkingItems(Request, tag=91):
 
 
 class WorkingStatus(Request, tag=92):
+    """``about``: a memory's id: is it, or the original of a chunk, there?"""
+
     scope: Namespace
     place: WorkingPlace
     agent: str | None
+    about: str | None = None
 
 
 class WorkingMembers(Request, tag=93):
@@ -91,12 +94,13 @@ class WorkingItemsReply(Reply, tag=171):
 
 
 class WorkingStatusReply(Reply, tag=172):
-    """As in WorkingItemsReply."""
+    """As in WorkingItemsReply. ``holds``: what was asked ``about`` is there."""
 
     count: int
     tokens: int
     max_tokens: int
     changed: int
+    holds: bool = False
 
 
 class WorkingMember(Struct, array_like=True, frozen=True):

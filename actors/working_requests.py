@@ -5,7 +5,7 @@ asking: the one part of a working memory that its log does not keep.
 from __future__ import annotations
 
 from neverforget.actors.longterm_messages import packed
-from neverforget.actors.longterm_requests import require_inside, require_place
+from neverforget.actors.longterm_requests import is_inside, require_inside, require_place
 from neverforget.actors.messages import AnyReply
 from neverforget.actors.working_messages import (
     Work,
@@ -52,14 +52,18 @@ class WorkingRequests:
             return WorkingMembersReply(r.id, self._members(region, r.place))
         if isinstance(r, WorkingStatus):
             found = region.working_status(r.place)
+            holds = r.about is not None and self._holds(region, r, r.about)
             return WorkingStatusReply(
-                r.id, found.count, found.tokens, found.max_tokens, found.changed
+                r.id, found.count, found.tokens, found.max_tokens, found.changed, holds
             )
         page = region.working_items(r.place, after=r.after, scope=r.scope)
         items = packed(page.items)
         return WorkingItemsReply(
             r.id, items, page.next, page.count, page.tokens, page.max_tokens, page.changed
         )
+
+    def _holds(self, region: LongTermRegion, r: WorkingStatus, about: str) -> bool:
+        return is_inside(region, about, r.scope) and region.is_working(r.place, about)
 
     def _see(self, region: LongTermRegion, place: WorkingPlace, agent: str | None) -> None:
         members = region.working_members(place)

@@ -33,9 +33,9 @@ class WorkingMemory(WorkingCore):
     revised is revised here, one that is forgotten, archived or erased is gone.
 
     The budget is that of whoever added or recalled last. What no longer fits is evicted, the least
-    important first, of equal ones the oldest, but never what is pinned nor what was just added. An
-    eviction is no deletion: it is on record (``store.audit(operation="evict")``), and the memory
-    stays in the store and can be recalled.
+    important first, of equal ones the oldest, but never what is pinned nor what was just added; so
+    are those beyond 10,000. An eviction is no deletion: it is on record
+    (``store.audit(operation="evict")``), and the memory stays in the store and can be recalled.
 
     Every change is as durable as ``remember``: with ``sync="disk"``, the default of the store, it
     survives a crash of any process and a power loss once the call returns. Threads and forked
@@ -103,7 +103,7 @@ class WorkingMemory(WorkingCore):
             yield from items
 
     def __contains__(self, memory: object) -> bool:
-        """Is this memory, itself or by its id, in it?"""
+        """Is this memory, itself or by its id, in it? Of a chunk its original."""
         if isinstance(memory, WorkingItem):
             memory = memory.memory
         if not isinstance(memory, (Memory, str)):

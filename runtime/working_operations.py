@@ -23,7 +23,7 @@ from neverforget.runtime.operation import LONGTERM, Call, Context, Operation
 from neverforget.runtime.scope import Scope, doer
 from neverforget.runtime.times import from_us
 from neverforget.runtime.working_values import WorkingItem, WorkingMember
-from neverforget.storage.errors import InvalidArgument
+from neverforget.storage.errors import InvalidArgument, NotFound
 from neverforget.storage.working_results import WorkingItem as ItemView
 from neverforget.storage.working_results import WorkingPlace
 
@@ -118,24 +118,37 @@ def some(asker: Asker, after: int) -> Operation[tuple[list[WorkingItem], int | N
 
 
 def every(asker: Asker) -> Operation[list[WorkingItem]]:
-    """All items, in the order they were added."""
-    found, after = yield from some(asker, 0)
+    """All items, in the order they were added. What is taken out and added again meanwhile, and so
+    is met twice, counts where it was added last.
+    """
+    found: dict[str, WorkingItem] = {}
+    after: int | None = 0
     while after is not None:
-        more, after = yield from some(asker, after)
-        found += more
-    return found
+        items, after = yield from some(asker, after)
+        for item in items:
+            found.pop(item.memory.id, None)
+            found[item.memory.id] = item
+    return list(found.values())
 
 
 def has(asker: Asker, memory: Memory | str) -> Operation[bool]:
-    wanted = id_of(memory)
-    found = yield from every(asker)
-    return any(item.memory.id == wanted for item in found)
+    """Is this one, or the original of this chunk, there? What is no id is not."""
+    try:
+        wanted = id_of(memory)
+    except NotFound:
+        return False
+    return (yield from _status(asker, wanted)).holds
 
 
 def filling(asker: Asker) -> Operation[Filling]:
-    request = WorkingStatus(0, asker.scope.root, asker.place, asker.agent)
-    reply: WorkingStatusReply = yield Call(LONGTERM, request)
+    reply = yield from _status(asker, None)
     return Filling(reply.count, reply.tokens, reply.max_tokens)
+
+
+def _status(asker: Asker, about: str | None) -> Operation[WorkingStatusReply]:
+    request = WorkingStatus(0, asker.scope.root, asker.place, asker.agent, about)
+    reply: WorkingStatusReply = yield Call(LONGTERM, request)
+    return reply
 
 
 def utilization(asker: Asker) -> Operation[float]:

@@ -206,6 +206,14 @@ class LongTermWorking:
         count, budget = len(memory.items), memory.budget
         return WorkingPage([], None, count, memory.tokens, budget, memory.changed)
 
+    def is_working(self, place: WorkingPlace, memory_id: str) -> bool:
+        """Is the memory, or the original of the chunk, in it?"""
+        memory = self._state.working.find(place) or _NOWHERE
+        try:
+            return self._original(memory_id) in memory.items
+        except NotFound:
+            return False
+
     def working_items(
         self, place: WorkingPlace, *, after: int = 0, scope: Namespace = (), limit: int = _PAGE_MAX
     ) -> WorkingPage:

@@ -85,6 +85,21 @@ def test_what_is_worked_is_counted_and_seen(o: OwnedLongTerm) -> None:
     assert again.changed > status.changed
 
 
+def test_whether_one_is_there_is_asked_of_it_alone(o: OwnedLongTerm) -> None:
+    """For one yes or no all items were sent, with their texts: seconds, where there are 10,000."""
+    inside, outside = (o.remember(TEXT, namespace=(n,))[0] for n in "nm")
+    o.ask(work(o, "add", inside, outside), WorkingReply)
+
+    def holds(about: str, scope: Namespace = ()) -> bool:
+        asked = WorkingStatus(o.next_id(), scope, CREW, None, about)
+        return o.ask(asked, WorkingStatusReply).holds
+
+    assert holds(inside) and holds(outside) and holds(inside, ("n",))
+    assert not holds(outside, ("n",))
+    o.ask(work(o, "remove", inside), WorkingReply)
+    assert not holds(inside)
+
+
 def test_the_frames_are_these(o: OwnedLongTerm) -> None:
     request = work(o, "add", "x", agent="ann")
     assert request_decoder.decode(encoder.encode(request)) == request

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import neverforget as nf
+from neverforget.runtime.working_operations import every
 from tests.fakes.plain_host import PlainHost
 from tests.storage.small_region import HandClock
 
@@ -215,6 +216,43 @@ def test_a_chunk_stands_for_its_original(store: nf.Store) -> None:
     wm = store.working_memory()
     wm.add(store.chunks(made.id)[1])
     assert [item.memory.id for item in wm] == [made.id]
+    assert all(chunk in wm for chunk in store.chunks(made.id))
+
+
+def test_what_is_no_memory_is_not_in_it(store: nf.Store) -> None:
+    """ "x" in wm raised NotFound, for it is no id; nothing else that has an "in" raises."""
+    wm = store.working_memory()
+    made = store.remember("memory")
+    wm.add(made)
+    assert made in wm and made.id in wm
+    for other in ("x", "", NOBODY, None, 5):
+        assert other not in wm
+    store.erase(made.id, confirm=nf.CONFIRMED)
+    assert made not in wm
+
+
+def test_what_moves_while_all_of_it_is_read_is_met_once(store: nf.Store) -> None:
+    """It is read page by page. What was on the first, left and came back, was on the last, too: a
+    context told it twice.
+    """
+    wm = store.working_memory()
+    made = store.remember_many([{"text": f"memory {n}"} for n in range(300)])
+    for each in made:
+        wm.add(each)
+
+    def read() -> Any:
+        operation = every(wm._asker)
+        reply = yield next(operation)
+        wm.remove(made[0])
+        wm.add(made[0])
+        try:
+            while True:
+                reply = yield operation.send(reply)
+        except StopIteration as stop:
+            return stop.value
+
+    found = [item.memory.id for item in store._run(read())]
+    assert found == [each.id for each in (*made[1:], made[0])]
 
 
 # ---- it holds memories, not copies ---------------------------------------------------------------
