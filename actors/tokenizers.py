@@ -34,6 +34,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from neverforget.actors.turn_text import carried
 from neverforget.storage.errors import InvalidArgument
 
 
@@ -105,8 +106,7 @@ def o200k_base() -> Tokenizer:
         try:
             return len(encode(text, disallowed_special=()))
         except UnicodeEncodeError:  # lone surrogates: no tokenizer has them, U+FFFD stands in
-            clean = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-            return len(encode(clean, disallowed_special=()))
+            return len(encode(carried(text), disallowed_special=()))
 
     return count
 

@@ -38,6 +38,11 @@ def spoken(content: Any) -> str | None:
     return None
 
 
+def carried(text: str) -> str:
+    """As UTF-8 and JSON can carry it: lone surrogates become U+FFFD."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
 def as_json(value: Any) -> str:
     """JSON as a person reads it."""
     return json.dumps(value, ensure_ascii=False, default=_told)

@@ -87,16 +87,18 @@ def context(
         print_json(context_object(made))
     else:
         console().print(Text(printable(str(made))))
-        errors().print(_told(made), style=QUIET, markup=False)
+        errors().print(_told(made, session), style=QUIET, markup=False)
 
 
-def _told(made: Context) -> str:
+def _told(made: Context, session: str | None) -> str:
     """What a person should know about it as a whole."""
     said = [f"{made.tokens:,} of {made.max_tokens:,} tokens"]
     said.append(counted(len(made.items), "memory"))
+    left = made.left_out
     if made.turns:
         said.append(counted(len(made.turns), "turn"))
-    left = made.left_out
+    elif session is not None and not left.turns:
+        said.append(f"nothing was said in {printable(repr(session))} yet")
     out = [counted(n, what) for n, what in ((left.memories, "memory"), (left.turns, "turn")) if n]
     return ", ".join(said) + (f"; no room for {' and '.join(out)}" if out else "")
 

@@ -135,8 +135,10 @@ def _newest(gathered: Gathered, room: int) -> tuple[list[Turn], int]:
     while first and used + gathered.costs[first - 1] <= room:
         first -= 1
         used += gathered.costs[first]
-    turns = gathered.turns[first:]
-    return together(turns), used
+    turns = together(gathered.turns[first:])
+    shown_seqs = {turn.seq for turn in turns}
+    costs = zip(gathered.turns[first:], gathered.costs[first:])
+    return turns, sum(cost for turn, cost in costs if turn.seq in shown_seqs)
 
 
 def together(turns: Sequence[Turn]) -> list[Turn]:

@@ -65,18 +65,28 @@ def _function(turn: Turn) -> tuple[str, str]:
 
 def _function_name(name: Any) -> str:
     """Letters, digits, "_" and "-", as such APIs want it."""
-    return _NO_FUNCTION.sub("_", name)[:NAME_CHARACTERS_MAX] if isinstance(name, str) else "tool"
+    found = _NO_FUNCTION.sub("_", name)[:NAME_CHARACTERS_MAX] if isinstance(name, str) else ""
+    return found or "tool"
 
 
 def _arguments(value: Any) -> str:
-    """A JSON object as text."""
+    """A JSON object as text. Words, and what JSON has no number for, are the one argument."""
     if isinstance(value, str):
-        try:
-            if isinstance(json.loads(value), dict):
-                return value
-        except ValueError:
-            pass  # words: they are the one argument
-    return as_json(value if isinstance(value, Mapping) else {"input": value})
+        return value if _is_object(value) else as_json({"input": value})
+    said = as_json(value if isinstance(value, Mapping) else {"input": value})
+    return said if _is_object(said) else as_json({"input": said})
+
+
+def _is_object(text: str) -> bool:
+    """Is it JSON, without Python's NaN and Infinity, and an object?"""
+    try:
+        return isinstance(json.loads(text, parse_constant=_no_json), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _no_json(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON")
 
 
 def answers_of(turns: Sequence[Turn], calls: Sequence[list[ToolCall]]) -> dict[Place, int]:

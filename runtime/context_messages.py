@@ -25,6 +25,7 @@ from neverforget.runtime.turn_text import (
     RESULTS,
     THOUGHT,
     as_json,
+    carried,
     said_by,
     spoken,
     text_of,
@@ -38,7 +39,7 @@ _NO_NAME = re.compile(r"[\s<|\\/>]+")
 
 
 def messages_of(context: Context) -> list[Message]:
-    recalled = recalled_text([item.text for item in context.items], context.summary)
+    recalled = carried(recalled_text([item.text for item in context.items], context.summary))
     first = [{"role": "system", "content": recalled}] if recalled else []
     return first + turn_messages(context.turns)
 
@@ -62,7 +63,16 @@ def turn_messages(turns: Sequence[Turn]) -> list[Message]:
         elif index not in told:
             found.append(_plain(turns[index], len(speakers) > 1))
         index = stop
-    return found
+    return [_carried(message) for message in found]
+
+
+def _carried(value: Any) -> Any:
+    """What JSON can carry of it."""
+    if isinstance(value, dict):
+        return {name: _carried(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_carried(each) for each in value]
+    return carried(value)
 
 
 def message_tokens(message: Message, count: Any) -> int:

@@ -2,8 +2,9 @@
 the turns, each with its speaker. Pure.
 
 What is remembered may hold any words. None of them can end the part that is recalled, and none can
-pass for another memory or another speaker: further lines of a text are indented. What stands
-between ``OPEN`` and ``CLOSE`` is never learned from again.
+pass for another memory or another speaker: further lines of a text are indented, and who said it
+stands before it. No name passes for the agent's, or a role. What stands between ``OPEN`` and
+``CLOSE`` is never learned from again.
 """
 
 from __future__ import annotations
@@ -15,7 +16,14 @@ from datetime import UTC, datetime, tzinfo
 from neverforget.actors.reflector_turns import RECALLED_BEGIN, RECALLED_END
 from neverforget.runtime.memory_values import Memory
 from neverforget.runtime.timeframe.resolving import zone_of
-from neverforget.runtime.turn_text import THOUGHT, said_by, speaker_of
+from neverforget.runtime.turn_text import (
+    ASSISTANT,
+    THOUGHT,
+    as_json,
+    carried,
+    said_by,
+    speaker_of,
+)
 from neverforget.runtime.values import Turn, TurnRef
 from neverforget.runtime.working_values import Context
 
@@ -25,14 +33,16 @@ EARLIER = "In this conversation:"
 REFS_SHOWN_MAX = 3
 
 _FENCE = re.compile(r"<(\s*/?\s*recalled-memories\s*)>", re.IGNORECASE)
-_LINE_END = re.compile("\r\n|[\n\r\x0b\x0c\x85\u2028\u2029]")
+_LINE_END = re.compile("\r\n|[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")  # as str.splitlines
+_IN_BRACKETS = str.maketrans("[];", "(),")
+_NAMES_OF_ROLES = frozenset({ASSISTANT, "developer", "system", "tool", "user"})
 
 
 def whole_text(context: Context) -> str:
     """``context`` as one text; "" where there is nothing in it."""
     lines = turn_lines(context.turns, zone_of(context.timezone))
     recalled = recalled_text([item.text for item in context.items], context.summary)
-    return "\n\n".join(part for part in (recalled, "\n".join(lines)) if part)
+    return carried("\n\n".join(part for part in (recalled, "\n".join(lines)) if part))
 
 
 def recalled_text(memories: Sequence[str], summary: str | None) -> str:
@@ -51,11 +61,17 @@ def recalled_text(memories: Sequence[str], summary: str | None) -> str:
 
 
 def memory_text(memory: Memory, provenance: Iterable[TurnRef], zone: tzinfo) -> str:
-    """``- [when] text (whose words; from which turns)``."""
-    said = [memory.speaker] if memory.speaker and not _names(memory.text, memory.speaker) else []
-    said += _places(memory, list(provenance))
-    about = f" ({plain('; '.join(said))})" if said else ""
-    return indented(f"- [{_when(memory, zone)}] {plain(memory.text)}{about}")
+    """``- [when; whose words; from which turns] text``. What stands in brackets is from the store,
+    all that follows may be anybody's.
+    """
+    about = [memory.speaker] if memory.speaker and not _names(memory.text, memory.speaker) else []
+    about += _places(memory, list(provenance))
+    known = "; ".join([_when(memory, zone), *map(_in_brackets, about)])
+    return indented(f"- [{plain(known)}] {plain(memory.text)}")
+
+
+def _in_brackets(text: str) -> str:
+    return " ".join(text.split()).translate(_IN_BRACKETS)
 
 
 def plain(text: str) -> str:
@@ -69,7 +85,9 @@ def indented(text: str) -> str:
 
 
 def _names(text: str, speaker: str) -> bool:
-    return speaker.casefold() in text.casefold()
+    """As a word of its own: Ed is not named where somebody moved."""
+    name = re.escape(speaker.casefold())
+    return re.search(rf"(?<!\w){name}(?!\w)", text.casefold()) is not None
 
 
 def _when(memory: Memory, zone: tzinfo) -> str:
@@ -102,7 +120,7 @@ def _place(memory: Memory, ref: TurnRef) -> str:
     if tuple(ref.namespace) != tuple(memory.namespace):
         name = "/".join((*ref.namespace, name))
     span = f"#{ref.first}" if ref.first == ref.last else f"#{ref.first}-{ref.last}"
-    return f"{' '.join(name.split())} {span}"
+    return f"{name} {span}"
 
 
 # ---- turns ---------------------------------------------------------------------------------------
@@ -112,12 +130,13 @@ def turn_lines(turns: Sequence[Turn], zone: tzinfo) -> list[str]:
     """A line for each turn, and one for each new day."""
     lines: list[str] = []
     today = ""
+    agents = frozenset(turn.agent for turn in turns if turn.agent)
     for turn in turns:
         said_on = day(turn.timestamp, zone)
         if said_on != today:
             today = said_on
             lines.append(day_line(said_on))
-        lines.append(turn_line(turn))
+        lines.append(turn_line(turn, agents))
     return lines
 
 
@@ -126,8 +145,19 @@ def day_line(said_on: str) -> str:
     return f"[{said_on}]"
 
 
-def turn_line(turn: Turn) -> str:
-    """``speaker: what was said``."""
-    speaker = " ".join(speaker_of(turn).split())
+def turn_line(turn: Turn, agents: frozenset[str] = frozenset()) -> str:
+    """``speaker: what was said``. ``agents``: the others that are heard of."""
     thinking = " (thinking)" if turn.role == THOUGHT else ""
-    return indented(f"{speaker}{thinking}: {said_by(turn)}")
+    return indented(f"{_speaker(turn, agents)}{thinking}: {said_by(turn)}")
+
+
+def _speaker(turn: Turn, agents: frozenset[str]) -> str:
+    """Who speaks. A name is anybody's: one that an agent or a role has, too, comes with its role,
+    and one that would end itself in quotes.
+    """
+    speaker = " ".join(speaker_of(turn).split())
+    if turn.name and turn.role not in (ASSISTANT, THOUGHT):
+        others = _NAMES_OF_ROLES - {turn.role} | {a.casefold() for a in (*agents, turn.agent or "")}
+        if speaker.casefold() in others:
+            return f"{speaker} ({turn.role})"
+    return as_json(speaker) if ":" in speaker else speaker

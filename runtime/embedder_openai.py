@@ -16,8 +16,9 @@ import numpy as np
 
 from neverforget.actors.embedder_contract import NotEmbedded, Vectors
 from neverforget.actors.tokenizers import estimate
+from neverforget.actors.turn_text import carried
 from neverforget.runtime import text_windows
-from neverforget.runtime.openai_endpoint import OpenAIEndpoint, Refused, carried
+from neverforget.runtime.openai_endpoint import OpenAIEndpoint, Refused
 from neverforget.runtime.openai_names import EMBEDDER_KEY, parse_openai
 from neverforget.storage.clock import Clock, SystemClock
 

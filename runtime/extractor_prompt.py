@@ -13,8 +13,8 @@ from typing import Any, Final
 import msgspec
 
 from neverforget.actors.extractor_contract import Window, WindowTurn
+from neverforget.actors.turn_text import carried
 from neverforget.runtime.extractor_dates import day_of
-from neverforget.runtime.openai_endpoint import carried
 
 PROMPT_VERSION: Final = 1  # another one extracts anew
 KNOWN_MAX, KNOWN_CHARACTERS = 40, 300

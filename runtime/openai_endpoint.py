@@ -176,11 +176,6 @@ class OpenAIEndpoint:
         return Unavailable(f"{self._what}: {why}", outcome="not_applied")
 
 
-def carried(text: str) -> str:
-    """As JSON can carry it: lone surrogates become U+FFFD."""
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-
-
 def retry_after(value: str | None, now_s: float) -> float | None:
     """Seconds that a Retry-After header asks for, in seconds or as a date. ``now_s`` since 1970."""
     if value is None:

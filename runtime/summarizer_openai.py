@@ -18,7 +18,8 @@ from typing import Any, Final
 import msgspec
 
 from neverforget.actors.summarizer_contract import NotSummarized
-from neverforget.runtime.openai_endpoint import OpenAIEndpoint, Refused, carried
+from neverforget.actors.turn_text import carried
+from neverforget.runtime.openai_endpoint import OpenAIEndpoint, Refused
 from neverforget.runtime.openai_names import SUMMARIZER_KEY, parse_openai
 from neverforget.storage.clock import Clock, SystemClock
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from neverforget.actors.turn_text import as_json, spoken, text_of
+from neverforget.actors.turn_text import as_json, carried, spoken, text_of
 from neverforget.runtime.values import Turn
 from neverforget.storage.format import RESULT_ROLES, ROLE_CODES
 
-__all__ = ["as_json", "spoken", "text_of"]  # of the content alone, and what stands below
+__all__ = ["as_json", "carried", "spoken", "text_of"]  # of the content alone, and what stands below
 
 RESULTS = frozenset(name for name, code in ROLE_CODES.items() if code in RESULT_ROLES)
 CALL, THOUGHT, ASSISTANT = "tool_call", "thought", "assistant"

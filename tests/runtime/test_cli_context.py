@@ -35,7 +35,7 @@ def test_a_context_is_printed_as_it_goes_into_a_prompt(cli: Cli, memory: Path) -
     assert ran.code == 0, ran
     lines = ran.out.splitlines()
     assert lines[0] == "<recalled-memories>" and lines[-1] == "ada: At 17:15."
-    assert "The ferry leaves at 17:15 (talk #0-1)" in lines[2]
+    assert "; talk #0-1] The ferry leaves at 17:15" in lines[2]
     assert "of 300 tokens, 1 memory, 2 turns" in ran.err
 
 
@@ -83,4 +83,6 @@ def test_an_empty_one_is_no_error(cli: Cli, memory: Path) -> None:
     ran = cli("working-memory", memory, "eve")
     assert (ran.code, ran.out) == (0, "") and "nothing in it" in ran.err
     assert cli("context", memory, "eve", "--messages").json == []
+    ran = cli("context", memory, "ada", "--session", "tlak")
+    assert ran.code == 0 and "nothing was said in 'tlak' yet" in ran.err
     assert cli("context", memory, "ada", "-N", "acme", "--messages").json == []

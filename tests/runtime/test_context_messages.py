@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import hypothesis.strategies as st
@@ -106,6 +107,21 @@ def test_whatever_a_call_holds_its_arguments_are_an_object() -> None:
         function = said[0]["tool_calls"][0]["function"]
         assert isinstance(json.loads(function["arguments"]), dict)
         assert function["name"].replace("_", "").isalnum()
+
+
+def test_a_call_without_a_name_is_that_of_a_tool() -> None:
+    """Such an API refuses the whole request for one empty name."""
+    said = turn_messages([turn(0, "tool_call", {"name": "", "arguments": {}}), result(1, None)])
+    assert said[0]["tool_calls"][0]["function"]["name"] == "tool"
+
+
+def test_numbers_that_json_does_not_have_are_words() -> None:
+    """Python writes and reads NaN; strict readers of JSON do not."""
+    for arguments in ({"x": math.nan}, '{"x": Infinity}', [-math.inf]):
+        said = turn_messages([turn(0, "tool_call", {"name": "f", "arguments": arguments}),
+                              result(1, None)])  # fmt: skip
+        found = json.loads(said[0]["tool_calls"][0]["function"]["arguments"], parse_constant=int)
+        assert list(found) == ["input"] and isinstance(found["input"], str)
 
 
 SOME_TURNS = st.lists(

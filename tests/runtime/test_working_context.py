@@ -134,6 +134,19 @@ def test_calls_and_their_results_stay_or_go_together(store: nf.Store, chat: nf.S
         assert max(made.tokens, sent(made)) <= budget
 
 
+def test_results_that_go_with_their_call_leave_their_room_to_memories(
+    store: nf.Store, chat: nf.Session
+) -> None:
+    """They were left out, and yet counted as shown: half the context stayed empty."""
+    chat.append("tool_call", {"name": "look", "arguments": {"for": "x" * 3_000}}, call_id="a")
+    for n in range(20):
+        chat.append("tool_result", f"found {WORDS[n % 12]} " * 5, call_id="a")
+    chat.append("user", "thanks")
+    made = assembled(store, facts(100), 600, chat)
+    assert [turn.seq for turn in made.turns] == [21]
+    assert made.tokens > 480
+
+
 def test_hidden_and_erased_turns_never_appear(store: nf.Store, chat: nf.Session) -> None:
     told(chat, 60)
     chat.hide([59, 40, 5])

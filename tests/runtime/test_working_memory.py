@@ -442,7 +442,7 @@ def test_a_context_of_memories_and_a_conversation(store: nf.Store) -> None:
     made = wm.context("important", conversation=chat, max_tokens=400)
     assert made.items[0].memory == first and made.items[0].score == 0.8
     assert made.items[0].provenance == (nf.TurnRef((), "launch", 0, 1),)
-    assert made.items[0].text.endswith("The launch is on the 9th of March (Mara; launch #0-1)")
+    assert made.items[0].text.endswith("; Mara; launch #0-1] The launch is on the 9th of March")
     assert [turn.seq for turn in made.turns] == [0, 1] and made.tokens <= made.max_tokens == 400
     assert [message["role"] for message in made.messages()] == ["system", "user", "assistant"]
 
