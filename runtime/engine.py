@@ -13,6 +13,7 @@ import threading
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
+from sys import is_finalizing
 from typing import TYPE_CHECKING
 
 from neverforget.actors.tokenizers import TokenCounter
@@ -171,8 +172,9 @@ class Lease:
         _release(self.engine)
 
     def __del__(self) -> None:
-        # A handle that is dropped without close() lets go all the same.
-        if self.parent is None and not self.ended and self.engine.usable:
+        # A handle that is dropped without close() lets go all the same. When the interpreter ends
+        # everything is given back already, and a thread that was frozen may hold a lock for ever.
+        if self.parent is None and not self.ended and self.engine.usable and not is_finalizing():
             self.end()
 
 

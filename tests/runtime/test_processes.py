@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import neverforget as nf
+from neverforget.runtime import engine
 from neverforget.runtime.config import Config
 from neverforget.runtime.inline import open_inline
 from neverforget.storage.filesystem import Buffer, LocalFile, LocalFileSystem
@@ -94,6 +97,35 @@ def test_a_store_that_was_never_closed_ends_quietly_with_its_process(tmp_path: P
             check=False,
         )
         assert (done.stdout, done.stderr) == (expected, b"")
+
+
+def test_a_handle_that_is_dropped_last_of_all_waits_for_no_lock(
+    inline: nf.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When the interpreter ends it freezes threads: a ticker that held its lock kept the process
+    for ever, one time of fifty. What is on the disk was sealed before.
+    """
+    inline.session("chat").append("user", "x")
+    held, let_go = threading.Event(), threading.Event()
+    channel: Any = inline._engine.channel
+
+    def freeze() -> None:
+        with channel._partitions._lock:
+            held.set()
+            let_go.wait()
+
+    frozen = threading.Thread(target=freeze)
+    frozen.start()
+    assert held.wait(60)
+    with monkeypatch.context() as patch:
+        patch.setattr(engine, "is_finalizing", lambda: True)
+        dropped = threading.Thread(target=inline._lease.__del__)
+        dropped.start()
+        dropped.join(20)
+        waits = dropped.is_alive()
+    let_go.set()
+    frozen.join()
+    assert not waits
 
 
 class InterruptedFile(LocalFile):
