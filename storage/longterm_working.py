@@ -31,7 +31,7 @@ from neverforget.storage.working_results import (
     WorkingPlace,
     WorkingTask,
 )
-from neverforget.storage.working_room import ITEMS_MAX, leaving
+from neverforget.storage.working_room import ITEMS_MAX, leaving, must_fit, while_they_fit
 
 MEMBERS_MAX = 1_000  # of one working memory
 PROVENANCE_MAX = 8  # turns said with an item
@@ -100,10 +100,10 @@ class LongTermWorking:
                 f"{budget:,}; unpin some of it, or ask for a larger budget"
             )
         if recalled:
-            taken, too_much = _while_they_fit(taken, kept, room)
-            refused += too_much
+            taken, too_much = while_they_fit(taken, kept, room)
+            refused += _texts(too_much)
         else:
-            _must_fit(taken, room, budget)
+            must_fit(taken, room, budget)
         if not taken and budget == memory.budget:
             return None, refused
         known = [items[wanted].tokens for wanted in taken if wanted in items]
@@ -117,7 +117,10 @@ class LongTermWorking:
             staying=taken,
         )
         if count - len(evicted) > ITEMS_MAX:
-            raise InvalidArgument(f"a working memory holds at most {ITEMS_MAX:,} memories")
+            raise InvalidArgument(
+                f"a working memory holds at most {ITEMS_MAX:,} memories, and {len(kept):,} are "
+                "pinned; unpin or remove some of them, or add less"
+            )
         change = Change(
             task.operation,
             by,
@@ -272,43 +275,16 @@ def _check(task: WorkingTask) -> None:
         )
 
 
-def _while_they_fit(
-    taken: dict[bytes, int], pinned: dict[bytes, int], room: int
-) -> tuple[dict[bytes, int], list[str]]:
-    """Those that fit, in this order, and the ids of those that do not."""
-    fitting, too_much = dict[bytes, int](), list[str]()
-    for wanted, tokens in taken.items():
-        takes = tokens - pinned.get(wanted, 0)
-        if takes <= room and len(fitting) < ITEMS_MAX:
-            fitting[wanted] = tokens
-            room -= takes
-        else:
-            too_much.append(id_text(id_of(wanted)))
-    return fitting, too_much
-
-
-def _must_fit(taken: dict[bytes, int], room: int, budget: int) -> None:
-    for wanted, tokens in taken.items():
-        if tokens > budget:
-            raise InvalidArgument(
-                f"memory {id_text(id_of(wanted))} has {tokens:,} tokens, more than the whole "
-                f"budget of {budget:,}; add a part of it, or ask for a larger budget"
-            )
-    total = sum(taken.values())
-    if total > room:
-        raise InvalidArgument(
-            f"what is to be added has {total:,} tokens, and what is pinned leaves {room:,} of the "
-            f"budget of {budget:,}; unpin some of it, add less, or ask for a larger budget"
-        )
-
-
 def _membership(memory: WorkingMemory, task: WorkingTask, by: str) -> Change | None:
     agent = task.agent
     assert agent is not None, "checked"
     if (agent in memory.members) is (task.operation == "join"):
         return None
     if task.operation == "join" and len(memory.members) == MEMBERS_MAX:
-        raise InvalidArgument(f"a working memory has at most {MEMBERS_MAX:,} members")
+        raise InvalidArgument(
+            f"a working memory has at most {MEMBERS_MAX:,} members; let those leave that are gone: "
+            f"store.working_memory(agent=…, group={task.place.name!r}).leave()"
+        )
     is_new = task.operation == "join" and not memory.budget
     budget = task.max_tokens if is_new and task.max_tokens else None
     return Change(task.operation, by, budget=budget, member=agent)

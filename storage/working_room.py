@@ -1,4 +1,5 @@
-"""Who leaves a working memory when it is too full: the least important first, of these the oldest.
+"""What fits into a working memory, and who leaves when it is too full: the least important first,
+of these the oldest.
 
 What is pinned stays, and so does what is just being added. Only where a revision makes a memory too
 large for the rest to make room does that one leave, even if it is pinned: the budget always holds.
@@ -10,11 +11,57 @@ from collections.abc import Collection, Mapping
 from heapq import heappop, heappush
 from typing import Final
 
+from neverforget.storage.errors import InvalidArgument
+from neverforget.storage.longterm_fields import id_of, id_text
 from neverforget.storage.memory_table import MemoryTable
 from neverforget.storage.working_memory import WorkingMemory, Worth
 
 ITEMS_MAX: Final = 10_000  # in one working memory
 _STALE_MAX: Final = 64  # more in the heap than is there, beyond as many again
+
+
+# ---- what fits -----------------------------------------------------------------------------------
+
+
+def while_they_fit(
+    taken: Mapping[bytes, int], pinned: Mapping[bytes, int], room: int
+) -> tuple[dict[bytes, int], list[bytes]]:
+    """Those of ``taken``, with their tokens, that fit beside the ``pinned``, in this order; and
+    those that do not. ``room``: tokens that the pinned ones leave.
+    """
+    fitting, too_much = dict[bytes, int](), list[bytes]()
+    places = ITEMS_MAX - len(pinned)
+    for wanted, tokens in taken.items():
+        is_pinned = wanted in pinned
+        takes = tokens - pinned.get(wanted, 0)
+        if takes <= room and (is_pinned or places):
+            fitting[wanted] = tokens
+            room -= takes
+            places -= not is_pinned
+        else:
+            too_much.append(wanted)
+    return fitting, too_much
+
+
+def must_fit(taken: Mapping[bytes, int], room: int, budget: int) -> None:
+    """InvalidArgument where one of ``taken`` is larger than the ``budget``, or all than the
+    ``room`` that the pinned ones leave of it; the numbers are told. All are tokens.
+    """
+    for wanted, tokens in taken.items():
+        if tokens > budget:
+            raise InvalidArgument(
+                f"memory {id_text(id_of(wanted))} has {tokens:,} tokens, more than the whole "
+                f"budget of {budget:,}; add a part of it, or ask for a larger budget"
+            )
+    total = sum(taken.values())
+    if total > room:
+        raise InvalidArgument(
+            f"what is to be added has {total:,} tokens, and what is pinned leaves {room:,} of the "
+            f"budget of {budget:,}; unpin some of it, add less, or ask for a larger budget"
+        )
+
+
+# ---- who leaves ----------------------------------------------------------------------------------
 
 
 def leaving(

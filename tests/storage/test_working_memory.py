@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from neverforget.storage import longterm_working, working_room
 from neverforget.storage.errors import Conflict, InvalidArgument, NotFound
 from neverforget.storage.log_heads import heads_of
 from neverforget.storage.longterm_fields import Body
@@ -80,6 +81,24 @@ def test_hits_are_taken_in_their_order_while_they_fit(b: LongTermBench) -> None:
     assert [item.accesses for item in held(b)] == [1, 1, 1]
     work(b, "recall", hits[0])
     assert [item.accesses for item in held(b)] == [2, 1, 1]
+
+
+def test_hits_are_taken_while_there_are_places_beside_what_is_pinned(
+    b: LongTermBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many as may be in it all fitted, beside pinned ones that nobody counted: then the recall
+    failed.
+    """
+    for module in (working_room, longterm_working):
+        monkeypatch.setattr(module, "ITEMS_MAX", 4)
+    ids = [told(b, 10).id for _ in range(7)]
+    work(b, "add", *ids[:3], pinned=True)
+    work(b, "add", ids[3])
+    answer = work(b, "recall", ids[4], ids[0], ids[5])
+    assert (answer.evicted, answer.refused) == ([ids[3]], [ids[5]])
+    assert ids_in(b) == [*ids[:3], ids[4]]
+    with pytest.raises(InvalidArgument, match="at most 4 memories, and 3 are pinned; unpin"):
+        work(b, "add", ids[5], ids[6])
 
 
 def test_a_hit_that_was_forgotten_meanwhile_is_refused_alone(b: LongTermBench) -> None:
@@ -195,6 +214,20 @@ def test_members_come_and_go(b: LongTermBench) -> None:
     b.reopen()
     assert list(b.region.working_members(TEAM)) == ["bob", "cyd", "ann"]
     assert b.region.working_status(TEAM).max_tokens == 500
+
+
+def test_who_joins_a_full_group_is_told_what_to_do(
+    b: LongTermBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Agents that die do not leave: those that came after so many could never join."""
+    monkeypatch.setattr(longterm_working, "MEMBERS_MAX", 2)
+    for agent in ("ann", "bob", "ann"):
+        work(b, "join", place=TEAM, agent=agent, max_tokens=500)
+    with pytest.raises(InvalidArgument, match=r"agent=…, group='crew'\)\.leave\(\)"):
+        work(b, "join", place=TEAM, agent="cyd")
+    work(b, "leave", place=TEAM, agent="ann")
+    work(b, "join", place=TEAM, agent="cyd")
+    assert list(b.region.working_members(TEAM)) == ["bob", "cyd"]
 
 
 # ---- the audit -----------------------------------------------------------------------------------
