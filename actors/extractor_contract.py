@@ -7,7 +7,6 @@ UTC.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, Final, Protocol, runtime_checkable
 
@@ -22,6 +21,7 @@ FACTS_MAX: Final = 200  # of a window
 TEXT_CHARACTERS_MAX: Final = 8_000
 NAME_CHARACTERS_MAX: Final = 200  # of a type, a tag, a speaker, a subject
 TAGS_MAX: Final = 32
+EXTRACTOR_ID_CHARACTERS_MAX: Final = 520  # a setting of 512, and a version
 CONTEXT_CHARACTERS_MAX: Final = 2_000
 _I64: Final = 2**63
 
@@ -96,7 +96,7 @@ class Extractor(Protocol):
     @property
     def extractor_id(self) -> str:
         """Names it, with its version: "rules-1", "openai:MODEL". Another one may look at the same
-        turns again.
+        turns again. Not empty, up to EXTRACTOR_ID_CHARACTERS_MAX.
         """
         ...
 
@@ -162,7 +162,7 @@ def _fault(fact: Fact, seqs: set[int]) -> str | None:
         ("subject is no short text", not _is_name(fact.subject)),
         ("importance is not from 0 to 10", not _on_scale(fact.importance, 10)),
         ("confidence is not from 0 to 1", not _on_scale(fact.confidence, 1)),
-        ("tags are not short words", not _are_tags(fact.tags)),
+        ("tags are no tuple of short words", not _are_tags(fact.tags)),
         ("occurred_at is no time", not _is_time(fact.occurred_at)),
         ("valid_from is no time", not _is_time(fact.valid_from)),
         ("valid_to is no time", not _is_time(fact.valid_to)),
@@ -200,7 +200,7 @@ def _is_name(name: object) -> bool:
 
 def _on_scale(value: object, top: float) -> bool:
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    return number and math.isfinite(value) and 0 <= value <= top  # type: ignore[arg-type,operator]
+    return number and 0 <= value <= top  # type: ignore[operator]
 
 
 def _are_tags(tags: object) -> bool:

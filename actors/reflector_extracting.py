@@ -11,6 +11,7 @@ from typing import Final
 
 from neverforget.actors.bounded_calls import BoundedCalls
 from neverforget.actors.extractor_contract import (
+    EXTRACTOR_ID_CHARACTERS_MAX,
     Extractor,
     Fact,
     NotExtracted,
@@ -20,7 +21,6 @@ from neverforget.actors.extractor_contract import (
 from neverforget.storage.errors import NeverforgetError, Unavailable
 
 MAKE_S: Final = 120.0  # to make an extractor, which may load a model
-_ID_CHARACTERS_MAX: Final = 200
 Make = Callable[[], Extractor | None]
 
 
@@ -68,7 +68,7 @@ class Extracting:
         extractor, calls = self._extractor, self._calls
         assert extractor is not None, "ask for its id first"
         try:
-            answer = calls(lambda: extractor.extract(window))
+            facts: list[Fact] = calls(lambda: checked_facts(window, extractor.extract(window)))
         except NotExtracted:
             raise
         except Unavailable:
@@ -79,14 +79,14 @@ class Extracting:
             raise NotExtracted(f"no answer within {self._deadline_s:g} s") from None
         except BaseException as error:  # also what would end a thread: it is somebody else's code
             raise NotExtracted(f"the extractor raised {type(error).__name__}") from None
-        return checked_facts(window, answer)
+        return facts
 
     def _made(self) -> tuple[Extractor | None, str | None]:
         made = self._make()
         if made is None:
             return None, None
         name = made.extractor_id
-        if not isinstance(name, str) or not 0 < len(name) <= _ID_CHARACTERS_MAX:
+        if not isinstance(name, str) or not 0 < len(name) <= EXTRACTOR_ID_CHARACTERS_MAX:
             raise TypeError("extractor_id is no short text")
         return made, name
 

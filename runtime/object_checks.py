@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from neverforget.runtime.openai_names import FORM, OPENAI, parse_openai
 from neverforget.storage.errors import InvalidArgument, NotFound
+from neverforget.storage.type_names import a_type
 
 OBJECT = "object:"  # what a store's settings keep of an object, before its id
 
@@ -29,6 +30,7 @@ class NamedKind(NamedTuple):
         """Raises InvalidArgument for what is none. No I/O; loads nothing."""
         if not isinstance(value, str):
             check_object(value, self.what, self.needs, self.form)
+            check_id(getattr(value, self.needs[0]), self.needs[0])
         elif value.startswith(OPENAI):
             parse_openai(value, self.what, self.key_variable)
         elif value not in self.names and not value.startswith(OBJECT):
@@ -63,3 +65,9 @@ def check_object(value: object, what: str, names: tuple[str, ...], form: str) ->
         raise InvalidArgument(
             f"{what} is a name or an object with {form}; this is {lacks}: {type(value).__name__}"
         )
+
+
+def check_id(id: object, name: str) -> None:
+    """InvalidArgument for what no object can be known by. ``name``: of its attribute."""
+    if not isinstance(id, str) or not id:
+        raise InvalidArgument(f"{name} is text that is not empty, not {a_type(id)}")

@@ -204,6 +204,39 @@ def test_a_bad_range_does_not_keep_the_others(stage: Stage) -> None:
     assert left is not None and (left.first, left.turns) == (1, 1)
 
 
+class Trap(list[Fact]):
+    """A list that raises what ends a thread when it is looked at."""
+
+    def __iter__(self) -> Iterator[Fact]:
+        raise SystemExit
+
+
+class Unlookable(Told):
+    def extract(self, window: Window, /) -> list[Fact]:
+        return Trap([Fact("a trap", 0, 0)])
+
+
+def test_an_answer_that_cannot_be_looked_at_fails_as_one_that_raises(stage: Stage) -> None:
+    """Looking at an answer raised past the extractor's bounds: the range was never set aside, or
+    the reflector's thread ended and nothing more was reflected.
+    """
+    stage.append("s", "remember one")
+    reply = run_through(stage.reflector(Unlookable))
+    assert [failed.error for failed in reply.failed] == ["the extractor raised SystemExit"]
+    assert stage.consolidated("s") == (0, 1) and reply.turns_done == 1
+
+
+def test_an_extractor_may_be_named_as_a_setting_is(stage: Stage) -> None:
+    """An endpoint with a long address could be set, and its extractor never be made."""
+
+    class Long(Told):
+        extractor_id = "m" * 514
+
+    stage.append("s", "remember one")
+    run_through(stage.reflector(Long))
+    assert stage.texts() == ["one"]
+
+
 def test_what_fails_by_itself_is_tried_and_set_aside(tmp_path: Path) -> None:
     stage = Stage(tmp_path, reflect_every=2)
     try:

@@ -20,6 +20,7 @@ from neverforget.actors.extractor_contract import (
     context_of,
 )
 from neverforget.runtime import extractors
+from neverforget.runtime.config import Config
 from neverforget.runtime.extractor_openai import OpenAIExtractor
 from neverforget.runtime.extractor_rules import RulesExtractor
 from neverforget.storage.errors import InvalidArgument, NotFound
@@ -66,8 +67,11 @@ def wrong_facts() -> Iterator[tuple[str, dict[str, Any], str]]:
     yield "no type", {"type": ""}, "type"
     yield "importance", {"importance": 10.5}, "importance"
     yield "nan", {"importance": float("nan")}, "importance"
+    yield "no float", {"importance": 10**400}, "importance"
+    yield "infinite", {"confidence": float("inf")}, "confidence"
     yield "confidence", {"confidence": True}, "confidence"
     yield "tags as text", {"tags": SECRET}, "tags"
+    yield "tags as list", {"tags": ["a"]}, "tags are no tuple"
     yield "a bad tag", {"tags": (SECRET,)}, "tags"
     yield "many tags", {"tags": tuple(f"t{n}" for n in range(99))}, "tags"
     yield "speaker", {"speaker": SECRET * 50}, "speaker"
@@ -141,3 +145,14 @@ def test_what_is_no_extractor_is_refused(wrong: object) -> None:
     with pytest.raises(InvalidArgument) as caught:
         extractors.check(wrong)
     assert "pw" not in str(caught.value)
+
+
+@pytest.mark.parametrize("wrong", [None, "", 3, b"mine-1", "m\n1", "m" * 513])
+def test_an_object_is_known_by_text(wrong: object) -> None:
+    """An id that was no text was kept as text, and the extractor could not be made for ever."""
+
+    class Odd(Silent):
+        extractor_id: Any = wrong
+
+    with pytest.raises(InvalidArgument, match="extractor_id is"):
+        Config(extractor=Odd())
