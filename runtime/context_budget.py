@@ -72,7 +72,8 @@ def shown(ranked: Iterable[Ranked], zone: tzinfo, count: Count) -> list[ContextI
 
 def cost_of(turn: Turn, count: Count) -> int:
     """Tokens of one turn, in whichever form it takes more."""
-    return max(count(turn_line(turn)), turn_cost(turn, count))
+    line = turn_line(turn, frozenset({turn.name or ""}))  # as if an agent had that name
+    return max(count(line), turn_cost(turn, count))
 
 
 def day_cost(count: Count) -> int:

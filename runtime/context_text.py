@@ -35,6 +35,7 @@ REFS_SHOWN_MAX = 3
 _FENCE = re.compile(r"<(\s*/?\s*recalled-memories\s*)>", re.IGNORECASE)
 _LINE_END = re.compile("\r\n|[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")  # as str.splitlines
 _IN_BRACKETS = str.maketrans("[];", "(),")
+_MORE = re.compile("[:(]")
 _NAMES_OF_ROLES = frozenset({ASSISTANT, "developer", "system", "tool", "user"})
 
 
@@ -152,12 +153,13 @@ def turn_line(turn: Turn, agents: frozenset[str] = frozenset()) -> str:
 
 
 def _speaker(turn: Turn, agents: frozenset[str]) -> str:
-    """Who speaks. A name is anybody's: one that an agent or a role has, too, comes with its role,
-    and one that would end itself in quotes.
+    """Who speaks. A name is anybody's: one that an agent or a role has, too, comes with the role of
+    the turn, and one that looks like a name with more behind it stands in quotes.
     """
-    speaker = " ".join(speaker_of(turn).split())
+    name = " ".join(speaker_of(turn).split())
+    shown = as_json(name) if _MORE.search(name) else name
     if turn.name and turn.role not in (ASSISTANT, THOUGHT):
         others = _NAMES_OF_ROLES - {turn.role} | {a.casefold() for a in (*agents, turn.agent or "")}
-        if speaker.casefold() in others:
-            return f"{speaker} ({turn.role})"
-    return as_json(speaker) if ":" in speaker else speaker
+        if name.casefold() in others:
+            return f"{shown} ({' '.join(turn.role.split())})"
+    return shown

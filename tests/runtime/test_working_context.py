@@ -11,9 +11,11 @@ import pytest
 
 import neverforget as nf
 from neverforget.actors.tokenizers import estimate
+from neverforget.runtime.context_budget import cost_of
 from neverforget.runtime.context_messages import message_tokens
+from neverforget.runtime.context_text import turn_line
 from neverforget.runtime.working_values import Context, WorkingItem
-from tests.runtime.context_parts import DAY, NOW, assembled, item
+from tests.runtime.context_parts import DAY, NOW, assembled, item, turn
 
 WORDS = ["parcel", "launch", "Oslo", "bicycle", "Tuesday", "harbour", "small", "green", "review"]
 WORDS += ["milk", "4711", "ferry"]
@@ -145,6 +147,16 @@ def test_results_that_go_with_their_call_leave_their_room_to_memories(
     made = assembled(store, facts(100), 600, chat)
     assert [turn.seq for turn in made.turns] == [21]
     assert made.tokens > 480
+
+
+def test_a_turn_costs_as_much_as_it_ever_takes(store: nf.Store, chat: nf.Session) -> None:
+    """Where a name is an agent's, too, its role is shown; only the whole context tells. What each
+    turn takes more than was thought is taken out again, one turn after the other.
+    """
+    role = "critic of everything that is planned and done " * 5
+    told_turn = turn(0, role, "fine", name="bob")
+    lone, beside = (turn_line(told_turn, agents) for agents in (frozenset(), frozenset({"bob"})))
+    assert estimate(lone) < estimate(beside) <= cost_of(told_turn, estimate)
 
 
 def test_hidden_and_erased_turns_never_appear(store: nf.Store, chat: nf.Session) -> None:
