@@ -6,16 +6,28 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from neverforget.actors.extractor_contract import WindowTurn
-from neverforget.runtime.extractor_judging import Judged, Kind, judged
+from neverforget.runtime.extractor_judging import KEPT_FROM, Judged, Kind, judged
 from neverforget.runtime.extractor_sentences import sentences
 from neverforget.runtime.extractor_subjects import subject_of
-from neverforget.runtime.extractor_words import ASKING, YES_OR_NO
+from neverforget.runtime.extractor_words import (
+    ASKING,
+    ASKS_BEHIND,
+    FOR_SOMETHING,
+    LEANING,
+    OPEN,
+    YES,
+    YES_OR_NO,
+)
 
 FACT_CHARACTERS_MAX: Final = 400  # of the words of a fact; a longer sentence is one by itself
 SENTENCES_A_TURN_MAX: Final = 2_000  # of a longer turn, as many that lie evenly in it
 LEAD_CHARACTERS_MAX: Final = 200  # of what is quoted of the turn before
 _LEAD_SENTENCES: Final = 4
 _ANSWER_SENTENCES: Final = 2
+_BEFORE_ANSWER_MAX: Final = 1  # statements
+_TOLD_FROM: Final = 1.0  # worth of what helps to understand the next turn
+_ASKED_CONTENT_MIN: Final = 2  # of a question that is kept with what follows it
+_ALONE_CONTENT_MIN: Final = 5  # words that tell something, of a sentence about "it"
 # In the worth of sentences: how much less an answer needs, and what stands beside something kept;
 # and how much more a turn that begins with "it".
 _ANSWER_EASE, _BESIDE_EASE, _DANGLING_COSTS = 1.5, 1.5, 0.5
@@ -51,9 +63,18 @@ class Lead(NamedTuple):
     clear: bool
     told: str | None
 
-    def for_answer(self, kept: Sequence[Said]) -> Quoted | None:
-        """What has to be said before what is kept of the turn, so that it is understood."""
-        if not kept or (self.clear and kept[0].judged.leaning):
+    def for_answer(self, read: Sequence[Said], kept: Sequence[Said]) -> Quoted | None:
+        """What has to be said before what is kept of the turn, so that it is understood. An answer
+        stands near its beginning: what comes after other statements is of something else.
+        """
+        before = 0
+        if kept:
+            at = next(place for place, one in enumerate(read) if one is kept[0])
+            before = sum(one.judged.kind is Kind.STATEMENT for one in read[:at])
+        told_yes = len(kept) == 1 and YES.match(kept[0].text) is not None
+        if before > _BEFORE_ANSWER_MAX or (told_yes and OPEN.match(self.question or "")):
+            text = None
+        elif not kept or (self.clear and kept[0].judged.leaning):
             text = self.question
         else:
             text = self.told if kept[0].judged.dangling else None
@@ -86,6 +107,8 @@ def _is_worth(one: Judged, at: int, least: float, clear: bool) -> bool:
 def _goes_with(read: Sequence[Said], at: int, near: int, least: float) -> bool:
     """Whether a statement beside a kept one tells more of the same."""
     one = read[at].judged
+    if at < near and read[near].judged.dangling and one.kind is Kind.QUESTION:
+        return one.content > _ASKED_CONTENT_MIN
     if one.kind is not Kind.STATEMENT or not one.content:
         return False
     if at < near and read[near].judged.dangling:
@@ -94,22 +117,51 @@ def _goes_with(read: Sequence[Said], at: int, near: int, least: float) -> bool:
     return one.content > 1 and (follows or one.worth >= least - _BESIDE_EASE)
 
 
+def _tells(text: str, said: Judged) -> bool:
+    """Whether it helps to understand what the next one says."""
+    return said.kind is Kind.STATEMENT and said.worth >= _TOLD_FROM and not text.startswith("![")
+
+
 def lead_of(turn: WindowTurn, read: Sequence[Said]) -> Lead:
-    question, clear, told = None, False, None
+    question, clear, told, dangling = None, False, None, False
     for at, (text, said) in enumerate(reversed(read[-_LEAD_SENTENCES:])):
         if len(text) > LEAD_CHARACTERS_MAX or not said.content:
             continue
         if said.kind is Kind.QUESTION and at < 2 and question is None:
             question, clear = text, said.content > 1 or ASKING.match(text) is not None
-        elif said.kind is Kind.STATEMENT and said.content > 1 and told is None:
-            told = None if text.startswith("![") else text
+        better = told is None or (dangling and not said.dangling)
+        if better and _tells(text, said):
+            told, dangling = text, said.dangling
     return Lead(turn, question, clear, told)
 
 
-def short_answer(read: Sequence[Said]) -> list[Said]:
-    """The first sentence that tells something, where none is a statement of its own."""
+def with_answer(read: Sequence[Said], kept: Sequence[Said]) -> list[Said]:
+    """With the "no, only that one" that stands before what is kept."""
+    for one in read[:2]:
+        if one is kept[0]:
+            break
+        told = one.judged.kind is Kind.STATEMENT and one.judged.content > 0
+        if told and LEANING.match(one.text):
+            return [one, *kept]
+    return list(kept)
+
+
+def understood(kept: Sequence[Said]) -> list[Said]:
+    """Without what says little but "it", at the beginning, where nothing stands before it."""
+    for at, (_, one) in enumerate(kept):
+        shown = at + 1 < len(kept) and kept[at + 1].text.startswith("![")
+        if not one.dangling or one.named or shown or one.content >= _ALONE_CONTENT_MIN:
+            return list(kept[at:])
+    return []
+
+
+def short_answer(read: Sequence[Said], question: str) -> list[Said]:
+    """The first sentence that tells something, where none is a statement of its own. To a question
+    for something "yes" is no answer.
+    """
     for text, said in read[:3]:
-        if YES_OR_NO.match(text) or said.worth > 0:
+        yes = YES_OR_NO.match(text) is not None and not FOR_SOMETHING.search(question)
+        if yes or (said.worth > 0 and (said.content > 1 or not said.dangling)):
             return [Said(text, said)]
     return []
 
@@ -132,7 +184,18 @@ def groups_of(kept: Sequence[Said], speaker: str) -> Iterator[Group]:
 
 
 def read_of(text: str, names: frozenset[str]) -> list[Said]:
-    """The sentences of a turn. ``names``: see ``judged``."""
+    """The sentences of a turn. ``names``: see ``judged``. What is told in front of a question, "I
+    fly on Monday, can you drive me?", is a sentence of its own before it.
+    """
     found = list(sentences(text))
     step = -(-len(found) // SENTENCES_A_TURN_MAX) or 1
-    return [Said(sentence, judged(sentence, names)) for sentence in found[::step]]
+    read: list[Said] = []
+    for sentence in found[::step]:
+        said = Said(sentence, judged(sentence, names))
+        asks = ASKS_BEHIND.search(sentence) if said.judged.kind is Kind.QUESTION else None
+        if asks is not None:
+            told = judged(sentence[: asks.start()], names)
+            if told.worth >= KEPT_FROM and not told.leaning:
+                read.append(Said(f"{sentence[: asks.start()]}.", told))
+        read.append(said)
+    return read

@@ -45,6 +45,14 @@ _PAST = re.compile(
 )
 
 
+# "I found a flight on Friday": what is arranged may be to come, and nobody can tell.
+_ARRANGED = re.compile(
+    r"\b(?:booked|bookings?|reserved|reservations?|scheduled|registered|signed up|tickets?|flights?"
+    r"|hotels?|appointments?|invit\w+)\b",
+    re.IGNORECASE,
+)
+
+
 class Dated(NamedTuple):
     """``text`` with the dates in it, and when the first of its times begins, microseconds UTC."""
 
@@ -99,7 +107,7 @@ def _phrases(text: str, here: Here) -> list[_Found]:
     quotations = {place for start, stop in quoted(text) for place in range(start, stop)}
     reading = Reading(GRAMMAR, words)
     future = _FUTURE.search(text) is not None
-    past = _PAST.search(text) is not None
+    past = _PAST.search(text) is not None and _ARRANGED.search(text) is None
     found: list[_Found] = []
     at = 0
     while at < len(words):

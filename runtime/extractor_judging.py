@@ -12,9 +12,20 @@ import re
 from enum import IntEnum
 from typing import Final, NamedTuple
 
+from neverforget.runtime.extractor_fillers import (
+    ANNOUNCED,
+    COURTESY,
+    GENERAL,
+    GUESSED,
+    INTERJECTIONS,
+    LASTING,
+    ORDER,
+    PRAISE,
+    REACTION,
+    SOFT,
+)
 from neverforget.runtime.extractor_words import (
     ADDRESSED,
-    COURTESY,
     COURTESY_FOREIGN,
     CUES,
     DANGLING,
@@ -23,12 +34,8 @@ from neverforget.runtime.extractor_words import (
     FILLERS,
     FOREIGN,
     HIMSELF,
-    INTERJECTIONS,
-    LASTING,
     LEANING,
-    ORDER,
     POINTING,
-    REACTION,
     TOGETHER,
 )
 
@@ -44,6 +51,8 @@ _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _UNSPACED = re.compile("[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7ff]")
 _NAME = re.compile(r"(?<=[\w,;:'’\"] )[A-Z][\w'’-]+")
 _NUMBER = re.compile(r"\d")
+_TURNED = re.compile(r",? but | [-–—] |, (?=i\b|i')", re.IGNORECASE)
+_OPENING = "¡¿\"'“‘(* "
 _CLOSING = "\"'”’)*"
 
 
@@ -57,7 +66,8 @@ class Judged(NamedTuple):
     """``content``: how many of its words tell something. ``worth``: of a statement; 0 of others.
 
     leaning: it says less without the question that it answers. dangling: it begins with "it" or
-    "they", or says little else, which stand for what was said before. sure: without doubt.
+    "they", or says little else, which stand for what was said before. named: with a name or number.
+    sure: without doubt.
     """
 
     kind: Kind
@@ -66,6 +76,7 @@ class Judged(NamedTuple):
     type: str = "fact"
     leaning: bool = False
     dangling: bool = False
+    named: bool = False
     sure: bool = True
 
 
@@ -81,15 +92,17 @@ def judged(sentence: str, names: frozenset[str]) -> Judged:
     if plain.rstrip(_CLOSING).endswith(("?", "？")):
         return Judged(Kind.QUESTION, content)
     said = _without_interjections(plain, names)
-    greets = COURTESY.match(said) or (len(words) < WORDS_MIN_FOREIGN and _greets_foreign(plain))
+    greets = _is_only(COURTESY, said) or (len(words) < WORDS_MIN_FOREIGN and _greets_foreign(plain))
     if not content or greets:
         return Judged(Kind.FILLER, content)
-    type_, worth = _worth(said, words, content, names)
+    proper = {w.lower().removesuffix("'s") for w in _NAME.findall(said)} - names - FILLERS
+    type_, worth = _worth(said, words, content, bool(proper))
     points = content <= _POINTING_CONTENT_MAX and POINTING.search(said) is not None
     dangling = points or DANGLING.match(said) is not None
     leaning = dangling or LEANING.match(plain) is not None or not (HIMSELF | TOGETHER) & set(words)
     sure = DOUBT.search(plain) is None
-    return Judged(Kind.STATEMENT, content, worth, type_, leaning, dangling, sure)
+    named = bool(proper) or _NUMBER.search(said) is not None
+    return Judged(Kind.STATEMENT, content, worth, type_, leaning, dangling, named, sure)
 
 
 def _is_english(words: list[str]) -> bool:
@@ -110,33 +123,62 @@ def _without_interjections(sentence: str, names: frozenset[str]) -> str:
         found = INTERJECTIONS.match(left)
         rest = left[found.end() :] if found else left
         word, comma, after = rest.partition(",")
-        if comma and word.lower() in names:
+        if comma and _is_called(word, names):
             rest = after.lstrip()
         if rest == left:
             return left
         left = rest
 
 
-def _worth(said: str, words: list[str], content: int, names: frozenset[str]) -> tuple[str, float]:
+def _is_called(word: str, names: frozenset[str]) -> bool:
+    """By a name, or the first letters of one: "Mel" for Melanie."""
+    called = word.lower()
+    short = len(called) > 2 and word[:1].isupper() and any(n.startswith(called) for n in names)
+    return called in names or short
+
+
+def _worth(said: str, words: list[str], content: int, proper: bool) -> tuple[str, float]:
     """What type of statement it is, and how much it is worth."""
-    held = set(words)
+    held = {word.lower() for word in _WORD.findall(PRAISE.sub("", said))}
     worth = _CONTENT_WORTH * min(content, _CONTENT_MAX)
+    numbered = _NUMBER.search(said) is not None
+    tells_more = proper or numbered
+    if not tells_more and (_is_only(SOFT, said) or _is_only(ANNOUNCED, said)):
+        return "fact", 0.0
     if ORDER.match(said) and not LASTING.search(said):
         worth += _ORDER_WORTH
     elif held & HIMSELF or ELLIPTIC.match(said):
         worth += _OWN_WORTH
-    elif REACTION.match(said):
+    elif REACTION.match(said) or (not tells_more and _is_general(said)):
         worth += _REACTION_WORTH
     elif held & TOGETHER:
         worth += _OWN_WORTH
     elif held & ADDRESSED:
         worth += _ADDRESSED_WORTH
-    proper = {w.lower().removesuffix("'s") for w in _NAME.findall(said)} - names - FILLERS
-    worth += _NAME_WORTH * bool(proper) + _NUMBER_WORTH * bool(_NUMBER.search(said))
-    for type_, more, cue in CUES:
-        if cue.search(said):
-            return type_, worth + more
-    return "fact", worth
+    worth += _NAME_WORTH * proper + _NUMBER_WORTH * numbered
+    type_, more = next(
+        ((name, more) for name, more, cue in CUES if cue.search(said)), ("fact", 0.0)
+    )
+    if content < 2 and not tells_more and type_ in ("fact", "plan"):
+        return type_, min(worth, _CONTENT_WORTH * content)  # "I'm trying", "We'll go"
+    return type_, worth + more
+
+
+def _is_general(said: str) -> bool:
+    return GENERAL.search(said) is not None or GUESSED.search(said) is not None
+
+
+def _is_only(filler: re.Pattern[str], said: str) -> bool:
+    """It begins with that, and does not go on with what somebody tells of himself."""
+    found = filler.match(said)
+    if found is None:
+        return False
+    turned = _TURNED.search(said, found.end())
+    if turned is None:
+        return True
+    rest = said[turned.end() :]
+    words = {word.lower() for word in _WORD.findall(rest)}
+    return not (words & HIMSELF or ELLIPTIC.match(rest)) or len(words - FILLERS) < 2
 
 
 def _shown(image: str) -> Judged:
@@ -146,7 +188,7 @@ def _shown(image: str) -> Judged:
 
 
 def _greets_foreign(sentence: str) -> bool:
-    return COURTESY_FOREIGN.match(sentence) is not None
+    return COURTESY_FOREIGN.match(sentence.lstrip(_OPENING)) is not None
 
 
 def _foreign(sentence: str, words: list[str]) -> Judged:

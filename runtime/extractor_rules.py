@@ -34,6 +34,8 @@ from neverforget.runtime.extractor_choosing import (
     lead_of,
     read_of,
     short_answer,
+    understood,
+    with_answer,
 )
 from neverforget.runtime.extractor_dates import dated, day_of
 from neverforget.runtime.extractor_judging import KEPT_FROM
@@ -59,7 +61,7 @@ _UNSPACED_END = re.compile("([。！？」』]) ")
 class RulesExtractor:
     """An ``Extractor``. ``timezone``: where "yesterday" is reckoned."""
 
-    extractor_id = "rules-1"
+    extractor_id = "rules-2"
 
     def __init__(self, timezone: str | tzinfo = "UTC") -> None:
         zone_of(timezone)  # InvalidArgument for what is none
@@ -99,9 +101,13 @@ class RulesExtractor:
     ) -> list[Fact]:
         least = _ASSISTANT_FROM if turn.role in _ASSISTANT else KEPT_FROM
         kept = kept_of(read, least, lead is not None and lead.clear)
-        quoted = None if lead is None else lead.for_answer(kept)
-        if not kept and quoted is not None:
-            kept = short_answer(read)
+        quoted = None if lead is None else lead.for_answer(read, kept)
+        if lead is None or quoted is None:
+            kept = understood(kept)
+        elif not kept:
+            kept = short_answer(read, quoted.text)
+        elif quoted.text == lead.question:
+            kept = with_answer(read, kept)
         facts: list[Fact] = []
         for group in groups_of(kept, _speaks(turn)):
             facts.append(self._fact(turn, group, None if facts else quoted, fresh))

@@ -18,6 +18,10 @@ _LINE_LOOKED_AT: Final = 2_000  # characters, for what kind of line it is
 
 _FENCE = re.compile(r" {0,3}(`{3}|~{3})")
 _MARKUP = re.compile(r"\s*(?:#{1,6}\s|\||>|[-=*_]{3,}\s*$|</?\w[^<>]*>\s*$)")
+_TRACE = re.compile(
+    r"\s*(?:Traceback \(most recent|File \"[^\"]*\", line \d|[\w.]{0,99}(?:Error|Exception): "
+    r"|at [\w.$<>/]{1,200} ?\()"
+)
 _ITEM = re.compile(r"\s*(?:[-*+•]\s+|\d{1,3}[.)]\s+)(?:\[[ xX]\]\s+)?")
 _IMAGE = re.compile(r"!\[([^\[\]\n]{0,500})\](?:\([^()\s]{0,2000}\))?")
 _LINK = re.compile(r"(?<!!)\[([^\[\]\n]{1,300})\]\([^()\s]{1,2000}\)")
@@ -72,7 +76,7 @@ def _paragraphs(text: str) -> Iterator[str]:
 
 
 def _is_markup(line: str) -> bool:
-    return _MARKUP.match(line) is not None or _is_code(line)
+    return any(kind.match(line) for kind in (_MARKUP, _TRACE)) or _is_code(line)
 
 
 def _is_code(line: str) -> bool:

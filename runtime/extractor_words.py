@@ -12,7 +12,7 @@ from typing import Final
 from neverforget.storage.text_analysis import STOP_WORDS
 
 
-def _phrases(table: str, *, begin: bool = False) -> re.Pattern[str]:
+def phrases(table: str, *, begin: bool = False) -> re.Pattern[str]:
     """Whole words, anywhere or only where the sentence begins."""
     parts = [part for line in table.split("\n") for part in line.strip().split("  ") if part]
     body = "|".join(part.strip() for part in parts)
@@ -43,9 +43,11 @@ _FILLERS = """
     oof ugh phew mmm yum yikes gosh
     embarrassing relaxing rough crazy wild tough hard important special
     got get getting go going gonna make makes making made let lets need want wanna tell say said
+    though will must might shall already yet able sort whole
     been come take catch stay luck day time one ones help helpful support deserve worth worry
     problem question idea point kind
     i'm i've i'd i'll im you're you've you'd you'll it's that's there's what's let's
+    they're they've they'll he's she's here's we're we've we'll
     don't didn't doesn't isn't can't won't couldn't wasn't
     """
 FILLERS: Final = STOP_WORDS | _words(_FILLERS)
@@ -57,79 +59,9 @@ HIMSELF: Final = _words(_HIMSELF)  # somebody speaks of himself
 TOGETHER: Final = _words(_TOGETHER)
 ADDRESSED: Final = _words(_ADDRESSED)
 
-# ---- sentences that are filler as a whole --------------------------------------------------------
-
-_FEEL = (
-    r"i(?:'m| am) (?:so |really |very )?(?:glad|happy|excited|proud|stoked|thrilled|sorry|rooting)"
-)
-COURTESY: Final = _phrases(
-    rf"""
-    thanks?  thank you  thx  cheers  congrat\w*  i'll get in touch
-    you'?re welcome  no (?:problem|worries|need)  my pleasure
-    good(?:bye| ?night| luck| to (?:see|hear))
-    (?:great|nice) to (?:see|hear|meet|catch)
-    bye  see (?:you|ya)  talk (?:to you )?(?:soon|later)  take care  stay (?:safe|strong|tuned)
-    have (?:fun|an? )  enjoy (?:your|the|it)  keep (?:it up|me|us|going|up|on)  go for it
-    (?:it's |it has )?been (?:a while|ages|a long time|so long|forever)  long time no see
-    let me know  feel free  i can (?:help|show you|send you)
-    i(?:'ll| will) (?:\w+ )?(?:check|do|try|keep|take) (?:it|that|them|you|ya)
-    i(?:'ll| will) (?:\w+ )?(?:let you|now|see you|be (?:there|here)|do my best)
-    i(?:'ll| will) (?:\w+ )?keep (?:pushing|going|working|trying|doing)
-    i (?:\w+ )?(?:admire|appreciate|respect) (?:you|your|it|that|what you)
-     don't (?:worry|give up)
-    i hope (?:you|your|it|that|this)  here's to  missed you
-    (?:i )?(?:just )?wanted to say (?:hi|hey|hello|thanks?)
-    (?:i'm )?(?:so |super |really )?excited (?:for|about) (?:the future|you|your|it|that|this)
-    hope (?:you|it|that|this|your|to hear)  wish(?:ing)? you
-    can(?:'|no)t wait to (?:hear|see (?:you|it|what|how|your))
-    looking forward to (?:hear|seeing you|it|your)
-    how (?:cool|nice|great|sweet|lovely|awesome|have you|are you)  what an?
-    (?:so |really )?(?:glad|happy|proud) (?:you|to (?:hear|help)|for you|of you|it)
-    {_FEEL} (?:you|for you|that you|to (?:hear|see|help)|of you)
-    i(?:'m| am) (?:always |just )?here (?:for|if|to)  you(?:'ve| have) got this  you can do it
-    (?:i )?(?:totally |completely |definitely |really )?(?:agree|understand)
-    i (?:get|feel|hear) (?:you|it)  i bet
-    (?:i'm )?(?:so |really )?(?:glad|happy|lucky|grateful) to have you
-    sounds? (?:like|good|great|so|awesome|amazing|really|fun|cool)
-    let's (?:keep|continue|go|do it|stay|catch|make (?:it|sure))  i hear (?:the|that|you)
-    (?:good|great|nice|awesome|well) (?:job|work|one|done|idea|point|for you)  way to go
-    """,
-    begin=True,
-)
-# Something is praised, or said of what everybody sees: nothing of whoever speaks.
-REACTION: Final = _phrases(
-    r"""
-    that(?:'s|'ll| is| was| must| sounds?| looks?| would)?  this (?:is|looks?)  those  these
-    it(?:'s| is| sounds?| looks?| must| was|'ll)  the \w+ (?:is|are|looks?)  your  looks  seems
-    they(?:'re| are| look)  there's (?:nothing|something)  what  how  who  nothing  life  having
-    \w+ing (?:\S+ ){1,12}(?:is|are|can|makes?|takes?)  everyone  people  sometimes  we all
-    we can  our  let's
-    """,
-    begin=True,
-)
-INTERJECTIONS: Final = re.compile(
-    r"(?:(?:wow|whoa|yeah|yep|yup|yes|oh|aw+|hey|hi|hello|and|but|so|well|man|gosh|haha|ok|okay"
-    r"|oof|ugh|phew)(?:[,!]+ ?| )"
-    r"|(?:no|nope|thanks|exactly|totally|absolutely|definitely|cool|nice|great|awesome|sure|right"
-    r"|by the way|btw)[,!]+ ?)+",
-    re.IGNORECASE,
-)
-
-# Asked of an assistant, now: a task and no memory, unless it is to hold from now on.
-_SOFTLY = r"(?:(?:please|now|then|also|just) )*"
-ORDER: Final = _phrases(
-    rf"""
-    {_SOFTLY}(?:fix|write|add|remove|delete|make|create|show|give|tell|explain|run|check|find)
-    {_SOFTLY}(?:generate|update|change|translate|summari[sz]e|rewrite|help|list|print|use|do|stop)
-    (?:can|could|would) you
-    """,
-    begin=True,
-)
-LASTING: Final = _phrases(r"always  never  from now on  in (?:the )?future  every time  by default")
-
 # ---- what cannot be understood without what it answers -------------------------------------------
 
-LEANING: Final = _phrases(
+LEANING: Final = phrases(
     r"""
     yes  yeah  yep  yup  no  nope  nah  sure  definitely  absolutely  exactly  of course
     not (?:really|yet)  both  neither  because  mostly  usually
@@ -137,19 +69,35 @@ LEANING: Final = _phrases(
     begin=True,
 )
 # A question that says by itself what is asked for, in however few words.
-ASKING: Final = _phrases(
+ASKING: Final = phrases(
     "where  when  who  whose  which  how (?:old|many|much|long|often|far)", begin=True
 )
-YES_OR_NO: Final = re.compile(
-    r"(?:yes|yeah|yep|yup|no|nope|nah|not (?:yet|really)|of course)(?:,? (?:i|we|it|they|he|she)"
-    r" \w+(?:n't)?)?[.!]*$",
+FOR_SOMETHING: Final = phrases("any\\w*  some\\w*  what  how  which  where  when  who  why")
+OPEN: Final = phrases("(?:so |and |but |then )?(?:what|how|which|where|when|who|why)", begin=True)
+YES: Final = phrases("yes  yeah  yep  yup  sure  no  nope  nah", begin=True)
+# "I fly on Monday, can you drive me?"
+ASKS_BEHIND: Final = re.compile(
+    r",? (?:so |and |but )?(?:can|could|should|shall|may|would|will|do|does|did|is|are|what|how"
+    r"|when|where|which|who|why) (?:i|we|you|it|that|they|he|she|there|the|my|our|your)\b"
+    r"[^,]*[?？]\W*$",
     re.IGNORECASE,
 )
-POINTING: Final = _phrases("it  them  there  that  they  him  her  one  those  these")
-DANGLING: Final = _phrases(
-    r"""
-    it  its  they  them  their  that  he  she  his  her  those  these  both  neither
-    this(?! (?:week|weekend|month|year|morning|afternoon|evening|summer|past|coming|time))
+YES_OR_NO: Final = re.compile(
+    r"(?:yes|yeah|yep|yup|no|nope|nah|not (?:yet|really)|of course)(?:,? (?:please|thanks))?"
+    r"(?:,? (?:i|we|it|they|he|she) \w+(?:n't)?)?[.!]*$",
+    re.IGNORECASE,
+)
+POINTING: Final = phrases("it  them  there  that  they  him  her  one  those  these")
+# "This is my cat" shows something, and in "it's nice to swim" "it" stands for nothing.
+_SHOWN = r"(?:is|was|are|were) (?:my|our|me|us|one of|some of|from|the first|a p(?:ic|hoto)\w*)"
+_SO = r"(?:so |really |not |such |a (?=bummer|shame|pity|relief|pleasure|joy|wonder|honou?r))*"
+_NOTHING = rf"{_SO}(?!an?\b|the\b|just\b)\w+ (?:to|that|when|how|about)\b"
+DANGLING: Final = phrases(
+    rf"""
+    it(?!(?:'s| is| was| feels) {_NOTHING})  its  they  them  their  he  she  his  her
+    mine  ours  yours  theirs  reminds?  makes?  both  neither  (?:those|these)(?! {_SHOWN}\b)
+    that(?! {_SHOWN}\b)(?!'s (?:my|our|me|us)\b)
+    this(?! {_SHOWN}\b)(?! (?:week|month|year|morning|afternoon|evening|summer|past|coming|time)\b)
     """,
     begin=True,
 )
@@ -167,14 +115,14 @@ _PAST = (
     r"|caught|read|set|put|fell|\w{3,}ed"
 )
 # "Moved to Berlin last month": of himself, in short.
-ELLIPTIC: Final = _phrases(
+ELLIPTIC: Final = phrases(
     rf"(?:{_LATELY} )?(?:{_PAST})  currently  can't  won't  don't  diagnosed  born", begin=True
 )
 CUES: Final[tuple[tuple[str, float, re.Pattern[str]], ...]] = (
     (
         "decision",
         2.0,
-        _phrases(
+        phrases(
             rf"""
             (?:have |'ve |has )?decided  (?:my|our|the) decision  made up my mind
             {_SELF} (?:chose|chosen|agreed|opted|settled on)
@@ -187,7 +135,7 @@ CUES: Final[tuple[tuple[str, float, re.Pattern[str]], ...]] = (
     (
         "plan",
         1.5,
-        _phrases(
+        phrases(
             r"""
             (?:'m|'re|is|are|am|'s) (?:\w+ )?(?:going to|planning|about to|hoping to|moving)
             gonna  plan(?:s|ned)? (?:to|on|for|is)  wants? to  wanna  would (?:love|like) to
@@ -202,7 +150,7 @@ CUES: Final[tuple[tuple[str, float, re.Pattern[str]], ...]] = (
     (
         "preference",
         1.5,
-        _phrases(
+        phrases(
             rf"""
             prefer\w*  favou?rites?  can't stand  (?:a |big |huge )fan of  allergic  fond of
             (?:i|we|he|she|they)(?: (?!feel|felt|look|sound|seem)\w+)? (?:{_LIKES})
@@ -215,7 +163,7 @@ CUES: Final[tuple[tuple[str, float, re.Pattern[str]], ...]] = (
     (
         "event",
         1.0,
-        _phrases(
+        phrases(
             rf"""
             {_WHO}(?:'ve| have| has| had)? (?:{_LATELY} )?(?:{_PAST})  ^(?:{_PAST})
             happened  yesterday  last (?:night|week|month|year|weekend|\w+day)  ago
@@ -223,19 +171,19 @@ CUES: Final[tuple[tuple[str, float, re.Pattern[str]], ...]] = (
         ),
     ),
 )
-DOUBT: Final = _phrases(
+DOUBT: Final = phrases(
     r"""
     maybe  perhaps  probably  might  not sure  i (?:guess|think|suppose)  possibly  apparently
     could be  seems?
     """
 )
-ASKED_TO: Final = _phrases(
+ASKED_TO: Final = phrases(
     r"""
     remember (?:that|this|my|i)  note that  (?:don't|do not) forget (?:that|my|i)  keep in mind
     for the record
     """
 )
-WEIGHTY: Final = _phrases(
+WEIGHTY: Final = phrases(
     r"""
     allerg\w+  diagnos\w+  pregnan\w+  birthday  married  wedding  divorc\w+  engaged  died
     passed away  born  deadline  password  emergency  surgery  hospital  fired  hired
