@@ -22,6 +22,7 @@ from neverforget.actors.reflector_spec import ReflectorSpec
 from neverforget.actors.reflector_subjects import Subjects
 from neverforget.actors.reflector_window import Gone, Refused, WindowRun
 from neverforget.storage.errors import (
+    Conflict,
     NeverforgetError,
     NotFound,
     OutOfSpace,
@@ -141,7 +142,7 @@ class Worker:
             self._refused(entry, refused)
         except (Gone, NotFound):
             schedule.gone(entry)
-        except _AWAY as error:
+        except (*_AWAY, Conflict) as error:  # Conflict: what was known of it is no longer so
             schedule.went_wrong(entry, error.message, whose_fault="owners")
         except NeverforgetError as error:
             schedule.went_wrong(entry, error.message, whose_fault="ours")
@@ -163,6 +164,7 @@ class Worker:
 
     def _due_in(self, entry: Entry, extractor: str) -> DueSession | None:
         """What is to be done in a session now; None: nothing, and who asked for it is told."""
+        due, entry.due = entry.due, None  # of before any window that is done now
         for name, part in list(entry.runs.items()):
             run = self._schedule.runs.get(name)
             left = None
@@ -173,7 +175,6 @@ class Worker:
             self._schedule.nothing_left(entry, name)
         if not entry.automatic:
             return None
-        due, entry.due = entry.due, None
         if due is None:
             found = self._look_at(entry.place.partition)
             _, namespace, session = entry.place

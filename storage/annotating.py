@@ -16,6 +16,7 @@ import msgspec
 from neverforget.storage import control
 from neverforget.storage.appending import Appender, check_name
 from neverforget.storage.batch import stage_batch
+from neverforget.storage.consolidation import is_done_by
 from neverforget.storage.errors import Conflict, InvalidArgument, NotFound
 from neverforget.storage.format import SEQ_MAX, Kind
 from neverforget.storage.record import encode_control, read_header
@@ -69,7 +70,8 @@ class Annotator:
         self, name: Name, planned: PlannedRange, request: tuple[int, int]
     ) -> tuple[PlannedRange, int]:
         """The plan, and the position. One that stands is not made again: its time stays. With a
-        time it is about how often the plan of that time was begun; Conflict where that has ended.
+        time it is about how often the plan of that time was begun; Conflict where that has ended,
+        and where this extractor has done some of these turns: a window is done once.
         """
         session = self._session(name)
         first, last, extractor, at, begun = msgspec.structs.astuple(planned)
@@ -80,6 +82,8 @@ class Annotator:
                 return held
             if at and not (held is not None and stands and held.range.at == at):
                 raise Conflict(f"the plan of turns {first}..{last} does not stand any more")
+            if not at and is_done_by(session, extractor, first, last):
+                raise Conflict(f"of turns {first}..{last} some are done already")
 
         def check() -> None:
             check_range(session, first, last, extractor)

@@ -63,3 +63,13 @@ def consolidated_by_others(session: Session, extractor: str | None) -> Iterator[
                 yield from runs
     elif held is not None and held != extractor:
         yield from session.marks
+
+
+def is_done_by(session: Session, extractor: str, first: int, last: int) -> bool:
+    """Whether this extractor has consolidated any of these turns."""
+    held = session.done_by if session.extra is None else session.extra.extractors or session.done_by
+    if isinstance(held, dict):
+        runs = held.get(extractor, NO_RUNS)
+    else:
+        runs = session.marks if held == extractor else NO_RUNS
+    return next(runs.within(first, last + 1), None) is not None

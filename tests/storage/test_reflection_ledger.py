@@ -281,6 +281,25 @@ def test_a_plan_stands_with_its_time_until_its_range_is_marked(b: Bench) -> None
     assert ranges(left(b)) == [("chat", 4, 6, 2)]
 
 
+def test_what_an_extractor_has_done_it_cannot_plan_again(b: Bench) -> None:
+    """Who had asked what waits before it was done, planned it after, and stored its facts twice."""
+    say(b, "chat", 9)
+    plan(b, "chat", 0, 3)
+    mark(b, "chat", 0, 3)
+    for first, last in [(0, 3), (3, 8)]:
+        with pytest.raises(Conflict, match="done already"):
+            plan(b, "chat", first, last)
+    plan(b, "chat", 2, 5, "v2")
+    mark(b, "chat", 2, 5, "v2")
+    b.reopen()
+    with pytest.raises(Conflict, match="done already"):
+        plan(b, "chat", 1, 2)
+    with pytest.raises(Conflict, match="done already"):
+        plan(b, "chat", 5, 6, "v2")
+    plan(b, "chat", 2, 8)
+    assert due(b) == ["chat"]
+
+
 def test_a_new_plan_replaces_the_one_that_stood(b: Bench) -> None:
     say(b, "chat", 6)
     first = plan(b, "chat", 0, 3)
