@@ -235,7 +235,7 @@ def test_again_after_a_death_supersedes_once(stage: Stage) -> None:
     stage.append("s", "remember one", "home = Oslo")
     stage.reflect_all(Told())
     newer = Told("told-2")
-    for alive in range(12):
+    for alive in range(7):
         with pytest.raises(Died):
             stage.window(newer, again=True, owners=Dying(stage.channel, min(alive, 3)))
     stage.reflect_all(newer, again=True)
