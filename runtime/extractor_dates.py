@@ -154,6 +154,8 @@ def _meant(
     words = {token.text for token in said}
     if words & _EDGES:  # since Monday: an edge, not when it is
         return None
+    if "weekend" in words and words.isdisjoint(_SAID - {"this"}):
+        return _weekend(here, this="this" in words, future=future, past=past)
     names = [token for token in said if not _NAMED.isdisjoint(token.kinds)]
     relative = not words & _SAID and not any(
         "YEAR" in t.kinds or "ISODATE" in t.kinds for t in said
@@ -167,6 +169,15 @@ def _meant(
         return range_of(phrase, here)
     except (NoSuchTime, OverflowError):
         return None
+
+
+def _weekend(here: Here, *, this: bool, future: bool, past: bool) -> Range | None:
+    """The one that comes or the last one; in neither a future nor a past "the weekend" is none."""
+    coming = _resolved("this weekend", here)
+    begun = coming is not None and coming.start is not None and coming.start <= here.now
+    if past and not future and not (this and begun):
+        return _resolved("last weekend", here)
+    return coming if this or future != past else None
 
 
 def _next(names: list[Token], said: list[Token], here: Here) -> Range | None:

@@ -146,4 +146,11 @@ ORDER: Final = phrases(
     """,
     begin=True,
 )
+ASKED: Final = phrases(
+    r"""
+    please  kindly  from now on  you (?:should|must)
+    (?:always|never)(?! \w+ing\b| (?:on|in|at|an?|the|so|been|had)\b)
+    """,
+    begin=True,
+)
 LASTING: Final = phrases("always  never  from now on  in (?:the )?future  every time  by default")

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from neverforget.runtime.extractor_fillers import (
     ANNOUNCED,
+    ASKED,
     COURTESY,
     GENERAL,
     GUESSED,
@@ -145,9 +146,10 @@ def _worth(said: str, words: list[str], content: int, proper: bool) -> tuple[str
     tells_more = proper or numbered
     if not tells_more and (_is_only(SOFT, said) or _is_only(ANNOUNCED, said)):
         return "fact", 0.0
-    if ORDER.match(said) and not LASTING.search(said):
+    lasting = LASTING.search(said) is not None
+    if ORDER.match(said) and not lasting:
         worth += _ORDER_WORTH
-    elif held & HIMSELF or ELLIPTIC.match(said):
+    elif held & HIMSELF or ELLIPTIC.match(said) or (lasting and ASKED.match(said)):
         worth += _OWN_WORTH
     elif REACTION.match(said) or (not tells_more and _is_general(said)):
         worth += _REACTION_WORTH

@@ -156,7 +156,7 @@ CUES: Final[tuple[tuple[str, float, re.Pattern[str]], ...]] = (
             (?:i|we|he|she|they)(?: (?!feel|felt|look|sound|seem)\w+)? (?:{_LIKES})
             passionate about  keen on  obsessed with  (?:don't|doesn't) (?:like|eat|drink)
             (?:please )?(?:always|never) (?:use|write|do|call|ask|send|put|keep|answer|reply)
-            vegetarian  vegan  (?:i'm|really|been) (?:really |so )?into
+            from now on  by default  vegetarian  vegan  (?:i'm|really|been) (?:really |so )?into
             """
         ),
     ),

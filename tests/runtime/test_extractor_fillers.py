@@ -91,6 +91,29 @@ def test_a_day_of_what_is_arranged_is_left_alone() -> None:
 
 
 @pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("My sister is coming on the weekend.", "(13–14 May 2023)"),
+        ("We had fun on the weekend.", "(6–7 May 2023)"),
+        ("We went there this weekend.", "(6–7 May 2023)"),
+        ("We'll meet this weekend.", "(13–14 May 2023)"),
+        ("It was sold last weekend.", "(6–7 May 2023)"),
+        ("A place for the weekend.", None),
+    ],
+)
+def test_a_weekend_is_the_one_that_comes_or_the_last_one(said: str, shown: str | None) -> None:
+    """It was the last one even of who is coming."""
+    found = dated(said, SAID_US, "UTC").text
+    assert found == (said if shown is None else f"{said[:-1]} {shown}.")
+
+
+def test_what_is_asked_for_from_now_on_is_kept() -> None:
+    said = "please answer in bullet points from now on"
+    (fact,) = RulesExtractor().extract(chat(f"Bo: {said}"))
+    assert (fact.text, fact.type) == (f"Bo, 10 May 2023: {said}", "preference")
+
+
+@pytest.mark.parametrize(
     ("said", "subject"),
     [
         ("My favourite thing is Hawaiian pizza.", None),
