@@ -10,7 +10,14 @@ from pathlib import Path
 import pytest
 
 import neverforget as nf
-from neverforget.actors.tokenizers import TokenCounter, estimate, o200k_base
+from neverforget.actors.tokenizers import (
+    RUN_MAX,
+    RUN_PART,
+    TokenCounter,
+    estimate,
+    in_parts,
+    o200k_base,
+)
 from tests.runtime.conftest import SMALL
 
 # Half of running English is made of a few short words.
@@ -140,3 +147,24 @@ def test_a_store_counts_with_its_own_tokenizer(tmp_path: Path) -> None:
     with nf.open(path, inline=True) as store:
         assert store.config.tokenizer == "o200k_base"
         assert store.session("x").append("user", text, token_count=99).token_count == 99
+
+
+@pytest.mark.parametrize("run", ["x" * 5_000, "\u65e5" * 5_000, "\n" * 5_000, "!?" * 2_500])
+def test_a_run_without_a_break_is_counted_in_parts(run: str) -> None:
+    """A memory of a million letters, added to a working memory, kept its owner busy for hours."""
+    parts = in_parts(f"So {run} it goes")
+    assert "".join(parts) == f"So {run} it goes"
+    assert max(map(len, parts)) <= RUN_PART + len("So it goes  ")
+    assert len(in_parts(run[:RUN_MAX])) == 1
+    counted = o200k_base()(run)
+    assert counted == sum(map(o200k_base(), in_parts(run)))
+
+
+def test_text_with_breaks_is_counted_exactly() -> None:
+    """Also where they are no spaces, as in Chinese, and digits in any number."""
+    for text in (HANZI * 20, KANJI * 20, "0123456789" * 100, "\u0e01\u0e34" * 100 + ", "):
+        assert in_parts(text) == [text]
+
+
+def test_many_letters_are_counted_while_somebody_waits() -> None:
+    assert o200k_base()("x" * 200_000) == 25_000
