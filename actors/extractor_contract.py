@@ -89,8 +89,9 @@ class Extractor(Protocol):
     """Makes facts of turns.
 
     An extractor is picklable: it runs in the process of the reflector, one call at a time. It
-    depends on nothing but the window. Whatever it raises, and an answer that comes too late, leaves
-    the window to be tried again.
+    depends on nothing but the window. It raises Unavailable or ConnectionError where what it asks
+    is away: that lasts, and is no fault of the window. Whatever else it raises, and an answer that
+    comes too late, leaves the window to be tried again, three times at most.
     """
 
     @property

@@ -77,6 +77,9 @@ class Extracting:
             self._left.append(calls)
             self._extractor, self._calls = None, self._new_calls()
             raise NotExtracted(f"no answer within {self._deadline_s:g} s") from None
+        except ConnectionError as error:
+            told = f"the extractor does not reach what it asks ({type(error).__name__})"
+            raise Unavailable(told, outcome="not_applied") from None
         except BaseException as error:  # also what would end a thread: it is somebody else's code
             raise NotExtracted(f"the extractor raised {type(error).__name__}") from None
         return facts

@@ -14,6 +14,7 @@ from neverforget.storage.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
     from neverforget.actors.embedder_contract import Embedder
+    from neverforget.actors.extractor_contract import Extractor
 
 SEGMENT_BYTES = 64 * 1024
 
@@ -23,6 +24,7 @@ def store(
     clock: Clock | None = None,
     embedder: str | Embedder = "hash",
     reflect_every_turns: int = 0,
+    extractor: str | Extractor = "rules",
 ) -> Store:
     """A store of one partition inside this process, in ``tmp_path``; about 100 KB on disk, 200 KB
     with memories.
@@ -31,7 +33,8 @@ def store(
     stamps turns and drives timers: an object with ``now_us()`` (microseconds since 1970) and
     ``monotonic()`` (seconds). ``embedder``: "hash" compares memories by their words, the same on
     every machine and at once; it knows no meaning. Any other is as for ``neverforget.open``.
-    ``reflect_every_turns`` 0: memories are made of what was said only when ``reflect`` is called.
+    ``reflect_every_turns`` 0: memories are made of what was said only when ``reflect`` is called,
+    by ``extractor``.
     Close the store, or use it as a context manager.
     """
     if embedder == HASH:
@@ -43,6 +46,7 @@ def store(
         segment_bytes=SEGMENT_BYTES,
         embedder=embedder,
         reflect_every_turns=reflect_every_turns,
+        extractor=extractor,
     )
     wanted = Wanted(inline=True, asked=asked, clock=clock or SystemClock())
     return opened(real_path(tmp_path), wanted)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-GUIDES = [ROOT / "docs" / name for name in ("memories.md", "working-memory.md")]
+GUIDES = [ROOT / "docs" / name for name in ("memories.md", "working-memory.md", "extractors.md")]
 
 
 def fenced(text: str) -> list[tuple[str, str]]:

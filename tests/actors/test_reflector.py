@@ -270,24 +270,43 @@ def test_it_fails_for_a_while(stage: Stage) -> None:
 class Away(Told):
     here = False
 
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self.error = error
+
     def extract(self, window: Window, /) -> list[Fact]:
         if not self.here:
-            raise Unavailable("the endpoint is down", outcome="not_applied")
+            raise self.error
         return super().extract(window)
 
 
-def test_an_endpoint_that_is_down_makes_no_dead_letters(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (Unavailable("the endpoint is down", outcome="not_applied"), "the endpoint is down"),
+        (
+            ConnectionRefusedError("a secret"),
+            "the extractor does not reach what it asks (ConnectionRefusedError)",
+        ),
+    ],
+)
+def test_an_endpoint_that_is_down_makes_no_dead_letters(
+    tmp_path: Path, error: Exception, told: str
+) -> None:
+    """Somebody's own extractor says so as an embedder does, too: its ConnectionError was counted
+    against the window.
+    """
     stage = Stage(tmp_path, reflect_every=2)
     try:
-        away = Away()
+        away = Away(error)
         stage.append("s", "remember one", "remember two")
         reflector = stage.reflector(lambda: away)
-        until(lambda: status(reflector).error == "the endpoint is down")
+        until(lambda: status(reflector).error == told)
         assert isinstance(ask(reflector, Settle(0, at_once=True)), Failure)
         stage.append("t", "remember three")
         reply = run_through(reflector, "t")  # somebody waits for it: it is told
         assert (reply.failures, reply.failed[0].session) == (1, "t")
-        assert reply.error == "the endpoint is down" and reply.failed[0].tries >= 3
+        assert reply.error == told and reply.failed[0].tries >= 3
         away.here = True
         settle(reflector)  # what was planned for the run is finished, too
         assert stage.texts() == ["one", "three", "two"]
