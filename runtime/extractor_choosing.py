@@ -194,8 +194,9 @@ def read_of(text: str, names: frozenset[str]) -> list[Said]:
         said = Said(sentence, judged(sentence, names))
         asks = ASKS_BEHIND.search(sentence) if said.judged.kind is Kind.QUESTION else None
         if asks is not None:
-            told = judged(sentence[: asks.start()], names)
+            before = sentence[: asks.start()].rstrip(" ,;:-–—")
+            told = judged(before, names)
             if told.worth >= KEPT_FROM and not told.leaning:
-                read.append(Said(f"{sentence[: asks.start()]}.", told))
+                read.append(Said(f"{before}.", told))
         read.append(said)
     return read

@@ -72,7 +72,7 @@ SOFT: Final = phrases(
     (?:{_AM}|{_WILL})(?: \w+)?(?: to)? {_ON} {_ON_GOING}
     (?:{_AM}|{_WILL})(?: \w+)?(?: to)? {_ON} (?:each other|together|through|at|focused|pushing|it)
     (?:i|we)(?:'ll| will)? (?:never|won't|not) (?:give|giving|quit|stop)
-    i(?:'m| am) (?:\w+ )?(?:determined|ready|excited|thrilled|pumped|stoked)(?! to \w{{4,}})
+    (?:i(?:'m| am) )?(?:\w+ )?(?:determined|ready|excited|thrilled|pumped|stoked)(?! to \w{{4,}})
     i(?:'m| am) (?:\w+ )?(?:hopeful|optimistic|lucky to have (?:you|people like|friends like))
     (?:i'm )?(?:\w+ )?(?:looking forward to (?:what|more|the future)|adding (?:it|that|them) to)
     {_WILL}(?: \w+)? make sure
@@ -110,7 +110,7 @@ GENERAL: Final = phrases(
 PRAISE: Final = phrases(
     r"""
     i(?:'m| am) (?:\w+ )?(?:proud|glad|happy|stoked|thrilled|impressed)(?: \w+)?(?: \w+)? you
-    i (?:\w+ )?(?:love|like|admire|appreciate|see|hear)(?: how| that| what)? you
+    i (?:\w+ )?(?:love|like|admire|appreciate|see|hear|believe in)(?: how| that| what)? you
     """
 )
 # Guessed of what the other one has told.

@@ -146,6 +146,8 @@ def _worth(said: str, words: list[str], content: int, proper: bool) -> tuple[str
     tells_more = proper or numbered
     if not tells_more and (_is_only(SOFT, said) or _is_only(ANNOUNCED, said)):
         return "fact", 0.0
+    if not tells_more and PRAISE.match(said) and not held & HIMSELF:
+        return "fact", 0.0
     lasting = LASTING.search(said) is not None
     if ORDER.match(said) and not lasting:
         worth += _ORDER_WORTH

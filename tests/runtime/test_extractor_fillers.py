@@ -27,7 +27,9 @@ def texts(*lines: str) -> list[str]:
         "I wish I had known you back then!", "I hope I can hear you play the violin some day.",
         "Winning a tough game must have been such an exhilarating experience!",
         "I'm in awe of your courage.", "Wow, An, I'm so stoked for you that painting helps!",
-        "Sorry about your job.", "Love the colours and the chilled-out sunset vibe.",
+        "I love how you use it to tell your old stories.", "Excited to see what's next!",
+        "Your health is special, and I believe in you.", "Sorry about your job.",
+        "Love the colours and the chilled-out sunset vibe.",
         "It's tough when it comes out of nowhere, but I'm proud of how you're handling it.",
         # advice, and what everybody knows
         "Remember to focus on a balanced diet and easy exercises.", "Don't forget the details!",
@@ -78,10 +80,9 @@ def test_what_shows_something_needs_nothing_before_it() -> None:
 
 
 def test_what_is_told_in_front_of_a_question_is_kept() -> None:
-    said = "I'm moving to Bergen with my brother, can you help me with the boxes?"
-    assert texts(f"Ann: {said}", "Bo: Sure!") == [
-        "Ann, 10 May 2023: I'm moving to Bergen with my brother."
-    ]
+    told = "I'm moving to Bergen with my brother"
+    for asked in (", can you help me with the boxes?", " - can you believe it?"):
+        assert texts(f"Ann: {told}{asked}", "Bo: Sure!") == [f"Ann, 10 May 2023: {told}."]
 
 
 def test_a_day_of_what_is_arranged_is_left_alone() -> None:
