@@ -115,7 +115,7 @@ def _phrases(text: str, here: Here) -> list[_Found]:
         begins = words[at].start not in quotations and not _is_thing(words, at)
         if begins and GRAMMAR.may_begin("TIMEFRAME", words[at]):
             end, phrase = _longest(reading, words, at, future=future)
-        if phrase is not None and (at == 0 or words[at - 1].text not in _HABIT | _EDGES):
+        if phrase is not None and _before(words, at) not in _HABIT | _EDGES:
             said = words[at:end]
             range_ = _meant(phrase, said, here, future=future, past=past)
             if range_ is not None:
@@ -126,6 +126,13 @@ def _phrases(text: str, here: Here) -> list[_Found]:
                 found.append(_Found(words[end - 1].stop, range_, shown, not about))
         at = max(end, at + 1)
     return found
+
+
+def _before(words: list[Token], at: int) -> str:
+    """The word in front of a phrase: of "it feels like just yesterday" it is "like"."""
+    while at > 0 and words[at - 1].text in ("just", "only"):
+        at -= 1
+    return words[at - 1].text if at > 0 else ""
 
 
 def _is_thing(words: list[Token], at: int) -> bool:

@@ -85,10 +85,18 @@ def test_what_is_told_in_front_of_a_question_is_kept() -> None:
         assert texts(f"Ann: {told}{asked}", "Bo: Sure!") == [f"Ann, 10 May 2023: {told}."]
 
 
-def test_a_day_of_what_is_arranged_is_left_alone() -> None:
-    """It said 12 September of the year before: "found" is past, and the flight is not."""
-    said = "I found a flight on 12 September."
-    assert dated(said, SAID_US, "UTC").text == said
+@pytest.mark.parametrize(
+    "said",
+    # It said 12 September of the year before: "found" is past, and the flight is not.
+    ["I found a flight on 12 September.", "It feels like just yesterday that we married."],
+)
+def test_times_that_are_none_or_not_clear_are_left_alone(said: str) -> None:
+    assert dated(said, SAID_US, "UTC") == (said, None)
+
+
+def test_just_yesterday_is_yesterday() -> None:
+    found = dated("I arrived just yesterday.", SAID_US, "UTC").text
+    assert found == "I arrived just yesterday (9 May 2023)."
 
 
 @pytest.mark.parametrize(
