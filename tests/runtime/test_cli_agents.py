@@ -87,7 +87,7 @@ def test_a_timeline_is_in_the_order_of_events_with_what_was_said(cli: Cli, memor
 
 
 def test_a_timeline_shows_nothing_of_turns_that_were_erased(cli: Cli, memory: Path) -> None:
-    with nf.open(memory, inline=True) as store:
+    with nf.open(memory, inline=True, reflect_after_s=0) as store:
         store.session("talk-2", namespace="acme").erase([0], confirm=nf.CONFIRMED)
     ran = cli("recall", memory, "pilot stopped", "--strategy", "text", "--timeline")
     assert "(erased)" in ran.out and "Ann says the pilot was stopped" not in ran.out
