@@ -35,6 +35,7 @@ from neverforget.storage.reflection_results import REFLECTION, SUBJECT_TAG, Plan
 KNOWN_MAX: Final = 50  # told to an extractor
 PAGE: Final = 200
 LOOKED_MAX: Final = 5_000  # memories of a tag; those below a namespace are among its own
+_EVER: Final = 2**62  # a time at which only what has no end is valid
 
 
 class _Link(NamedTuple):
@@ -74,8 +75,8 @@ class Subjects:
         superseding: list[Superseding] = []
         ends: dict[str, int] = {}
         for subject, new in by_subject.items():
-            chain = [link for link in self._history(namespace, subject) if link.id not in but]
-            chain += [_Link(_since(each, 0), each.id, True) for each in new]
+            links = [_Link(_since(each, 0), each.id, True) for each in new]
+            chain = self._before(namespace, subject, min(links).at, but) + links
             chain.sort(key=lambda link: link.at)  # of equal ones the later learned one wins
             for older, newer in pairwise(chain):
                 if older.new or newer.new:
@@ -109,9 +110,21 @@ class Subjects:
             found.append(Superseding(newer.id, view.id, at))
         return found
 
-    def _history(self, namespace: Namespace, subject: str) -> list[_Link]:
+    def _before(
+        self, namespace: Namespace, subject: str, since: int, but: Collection[str]
+    ) -> list[_Link]:
+        """What the chain of a subject is to be joined to, for what holds from ``since`` on or from
+        later: the link that has no end, where that began before; else all of it, which is long
+        where many speak of one subject.
+        """
+        open_ended = self._history(namespace, subject, as_of=_EVER)
+        if len(open_ended) == 1 and open_ended[0].at <= since and open_ended[0].id not in but:
+            return open_ended
+        return [link for link in self._history(namespace, subject) if link.id not in but]
+
+    def _history(self, namespace: Namespace, subject: str, as_of: int | None = None) -> list[_Link]:
         """What is known of it, in the order in which it was learned."""
-        wanted = MemoryFilter(namespace=namespace, tags=(subject_tag(subject),))
+        wanted = MemoryFilter(namespace=namespace, tags=(subject_tag(subject),), as_of=as_of)
         found: list[_Link] = []
         before: int | None = None
         for _ in range(LOOKED_MAX // PAGE):
