@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from neverforget.storage.errors import Conflict
 from neverforget.storage.reflection_results import DueSession
 from neverforget.storage.region_options import RegionOptions
 from neverforget.storage.results import ForkPoint, TurnFlag
@@ -157,8 +158,15 @@ class Walk:
             return self.bench.region.plan((), name, first, last, extractor, *request)[1]
 
         before = self.bench.region.log_end
+        talk = self.world[name]
+        stands = talk.plan == (first, last, extractor)
+        if not stands and extractor in {talk.done.get(seq) for seq in range(first, last + 1)}:
+            with pytest.raises(Conflict, match="done already"):
+                ask()
+            assert self.bench.region.log_end == before
+            return
         end = ask()
-        if self.world[name].plan == (first, last, extractor):
+        if stands:
             assert end <= self.bench.region.log_end == before, "it stands already"
             return
         self.world[name].plan = first, last, extractor
