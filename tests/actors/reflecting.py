@@ -17,11 +17,14 @@ from neverforget.actors.messages import (
     SYNC_PROCESS,
     AnyReply,
     Append,
+    DoneReply,
     Erase,
     Fork,
     Hide,
     Request,
     SessionReply,
+    Settle,
+    Status,
 )
 from neverforget.actors.messages import Info as InfoRequest
 from neverforget.actors.partition import Partition, PartitionSpec
@@ -30,7 +33,11 @@ from neverforget.actors.reflection_messages import Unreflected, UnreflectedReply
 from neverforget.actors.reflector import Reflector
 from neverforget.actors.reflector_calls import Calls, Place
 from neverforget.actors.reflector_extracting import Extracting
-from neverforget.actors.reflector_messages import Reflect, ReflectReply
+from neverforget.actors.reflector_messages import (
+    Reflect,
+    ReflectorStatusReply,
+    ReflectReply,
+)
 from neverforget.actors.reflector_spec import ReflectorSpec
 from neverforget.actors.reflector_subjects import Subjects
 from neverforget.actors.reflector_window import Done, WindowRun
@@ -358,3 +365,13 @@ def run_through(
     asked(True)
     until(lambda: asked(False).state == "done", lambda: asked(False))
     return asked(False)
+
+
+def settle(reflector: Reflector) -> None:
+    assert isinstance(ask(reflector, Settle(0)), DoneReply)
+
+
+def status(reflector: Reflector) -> ReflectorStatusReply:
+    reply = ask(reflector, Status(0))
+    assert isinstance(reply, ReflectorStatusReply)
+    return reply
