@@ -202,7 +202,7 @@ def test_weights_that_mean_nothing_are_refused() -> None:
 
 
 def test_what_is_not_valid_now_loses_part_of_its_score() -> None:
-    legs = [Leg(TEXT, [("old", 4.0), ("new", 3.0), ("other", 1.0)])]
+    legs: list[Leg[str]] = [Leg(TEXT, [("old", 4.0), ("new", 3.0), ("other", 1.0)])]
     found = weighted(
         legs, {TEXT: 1.0}, boosted={"old"}, boost=0.2, past={"old": (), "none": ()}, loss=0.5
     )
@@ -219,7 +219,7 @@ def test_what_holds_in_the_place_of_something_comes_before_it() -> None:
     """Who asks where somebody lives finds the town that she has left, by its words, and is told
     where she lives now first.
     """
-    legs = [Leg(TEXT, [("old", 4.0), ("near", 1.0), ("new", 0.5), ("far", 0.1)])]
+    legs: list[Leg[str]] = [Leg(TEXT, [("old", 4.0), ("near", 1.0), ("new", 0.5), ("far", 0.1)])]
     found = weighted(legs, {TEXT: 1.0}, past={"old": ["new", "gone"]}, loss=0.5)
     assert [one.what for one in found] == ["new", "old", "near", "far"]
     new, old = found[:2]

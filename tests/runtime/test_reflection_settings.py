@@ -75,10 +75,11 @@ def test_owners_are_told_when_sessions_are_due(tmp_path: Path) -> None:
     assert (made.partition(0).reflect_every, made.partition(0).reflect_after_s) == (7, 60)
     assert (made.reflector().extractor, made.reflector().timezone) == ("rules", "Asia/Tokyo")
     assert made.reflector().threads == 1  # of a store inside a process
-    for name, never in (
+    nevers: list[tuple[str, dict[str, Any]]] = [
         ("b", {"reflect_every_turns": 0}),
         ("c", {"extractor": "none"}),
         ("d", {"reflects": False}),
-    ):
+    ]
+    for name, never in nevers:
         partition = specs(tmp_path / name, **never).partition(0)
         assert (partition.reflect_every, partition.reflect_after_s) == (0, 0.0)
