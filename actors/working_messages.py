@@ -68,21 +68,19 @@ class WorkingMembers(Request, tag=93):
 
 class WorkingReply(Reply, tag=170):
     """``count``, ``tokens``, ``max_tokens``: what is there now. ``evicted``: ids, in the order they
-    left. ``refused``: of "recall", ids that did not fit. ``end``: as in MemoriesReply.
+    left. ``end``: as in MemoriesReply.
     """
 
     count: int
     tokens: int
     max_tokens: int
     evicted: list[str]
-    refused: list[str]
     end: int
 
 
 class WorkingItemsReply(Reply, tag=171):
     """``items``: packed list[WorkingItem], those that the scope may see. ``next``: what comes
-    behind it, None: that was all. ``max_tokens`` 0: nobody has used it yet. ``changed``: another
-    number whenever anything in it has changed.
+    behind it, None: that was all. ``max_tokens`` 0: nobody has used it yet.
     """
 
     items: bytes
@@ -90,7 +88,6 @@ class WorkingItemsReply(Reply, tag=171):
     count: int
     tokens: int
     max_tokens: int
-    changed: int
 
 
 class WorkingStatusReply(Reply, tag=172):
@@ -99,7 +96,6 @@ class WorkingStatusReply(Reply, tag=172):
     count: int
     tokens: int
     max_tokens: int
-    changed: int
     holds: bool = False
 
 

@@ -40,9 +40,7 @@ class WorkingRequests:
         task = WorkingTask(r.place, r.operation, r.ids, r.pinned, r.max_tokens, r.agent)
         done = region.work(task, by=r.by, request=(r.producer, r.producer_seq))
         self._see(region, r.place, r.agent)
-        reply = WorkingReply(
-            r.id, done.count, done.tokens, done.max_tokens, done.evicted, done.refused, done.end
-        )
+        reply = WorkingReply(r.id, done.count, done.tokens, done.max_tokens, done.evicted, done.end)
         return reply, done.end
 
     def read(self, region: LongTermRegion, r: WorkingReads) -> AnyReply:
@@ -53,14 +51,10 @@ class WorkingRequests:
         if isinstance(r, WorkingStatus):
             found = region.working_status(r.place)
             holds = r.about is not None and self._holds(region, r, r.about)
-            return WorkingStatusReply(
-                r.id, found.count, found.tokens, found.max_tokens, found.changed, holds
-            )
+            return WorkingStatusReply(r.id, found.count, found.tokens, found.max_tokens, holds)
         page = region.working_items(r.place, after=r.after, scope=r.scope)
         items = packed(page.items)
-        return WorkingItemsReply(
-            r.id, items, page.next, page.count, page.tokens, page.max_tokens, page.changed
-        )
+        return WorkingItemsReply(r.id, items, page.next, page.count, page.tokens, page.max_tokens)
 
     def _holds(self, region: LongTermRegion, r: WorkingStatus, about: str) -> bool:
         return is_inside(region, about, r.scope) and region.is_working(r.place, about)

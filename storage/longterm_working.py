@@ -18,6 +18,7 @@ from neverforget.storage.longterm_checks import check_name, check_namespace
 from neverforget.storage.longterm_fields import M, MemoryField, id_of, id_text, packed_id
 from neverforget.storage.longterm_filters import within
 from neverforget.storage.longterm_reads import LongTermReads
+from neverforget.storage.longterm_relation_reads import DERIVED_FROM
 from neverforget.storage.longterm_results import Namespace, Status, TurnPoint
 from neverforget.storage.longterm_staging import Planned, Request, Staging, request_digest
 from neverforget.storage.longterm_state import LongTermState
@@ -36,7 +37,6 @@ from neverforget.storage.working_room import ITEMS_MAX, leaving, must_fit, while
 MEMBERS_MAX = 1_000  # of one working memory
 PROVENANCE_MAX = 8  # turns said with an item
 _PAGE_MAX = 250  # items: 5 ms
-_DERIVED_FROM = "derived-from"
 _NOWHERE = WorkingMemory(WorkingPlace((), "", False))  # what one is that nobody has used
 
 
@@ -66,27 +66,26 @@ class LongTermWorking:
         digest = request_digest("work", [to_builtins(task), by])
         repeated = self._working_staging.repeated(request, digest)
         if repeated is not None:
-            return self._worked_again(task, repeated)
+            return self._worked_again(task.place, repeated)
         memory = self._state.working.find(task.place) or _NOWHERE
         if task.operation in ADDING:
-            change, refused = self._adding(memory, task, by)
+            change = self._adding(memory, task, by)
         else:
-            change, refused = self._changing(memory, task, by), []
+            change = self._changing(memory, task, by)
         if change is None:
-            return self._answer(task.place, [], refused, self._state.log.tail)
+            return self._answer(task.place, (), self._state.log.tail)
         records = self._state.working.records(task.place, change)
         planned = [Planned(*record) for record in records]
         end = self._working_staging.stage(planned, request, digest).end
-        return self._answer(task.place, _texts(change.evicted), refused, end)
+        return self._answer(task.place, change.evicted, end)
 
-    def _adding(
-        self, memory: WorkingMemory, task: WorkingTask, by: str
-    ) -> tuple[Change | None, list[str]]:
+    def _adding(self, memory: WorkingMemory, task: WorkingTask, by: str) -> Change | None:
+        """None: there is nothing to change."""
         budget = task.max_tokens or memory.budget
         if not budget:
             raise InvalidArgument("this working memory has no budget yet; pass max_tokens")
         recalled = task.operation == "recall"
-        taken, refused = self._counted(task.ids, skip=recalled)
+        taken = self._counted(task.ids, skip=recalled)
         items = memory.items
         kept = {
             wanted: items[wanted].tokens
@@ -100,12 +99,11 @@ class LongTermWorking:
                 f"{budget:,}; unpin some of it, or ask for a larger budget"
             )
         if recalled:
-            taken, too_much = while_they_fit(taken, kept, room)
-            refused += _texts(too_much)
+            taken = while_they_fit(taken, kept, room)
         else:
             must_fit(taken, room, budget)
         if not taken and budget == memory.budget:
-            return None, refused
+            return None
         known = [items[wanted].tokens for wanted in taken if wanted in items]
         count = len(items) + len(taken) - len(known)
         evicted = leaving(
@@ -121,7 +119,7 @@ class LongTermWorking:
                 f"a working memory holds at most {ITEMS_MAX:,} memories, and {len(kept):,} are "
                 "pinned; unpin or remove some of them, or add less"
             )
-        change = Change(
+        return Change(
             task.operation,
             by,
             tuple(taken),
@@ -130,7 +128,6 @@ class LongTermWorking:
             evicted=tuple(evicted),
             budget=budget if budget != memory.budget else None,
         )
-        return change, refused
 
     def _changing(self, memory: WorkingMemory, task: WorkingTask, by: str) -> Change | None:
         """None: there is nothing to change."""
@@ -148,11 +145,11 @@ class LongTermWorking:
         taken = tuple(wanted for wanted in named if items[wanted].pinned is not pinned)
         return Change(operation, by, taken) if taken else None
 
-    def _counted(self, ids: Sequence[str], *, skip: bool) -> tuple[dict[bytes, int], list[str]]:
+    def _counted(self, ids: Sequence[str], *, skip: bool) -> dict[bytes, int]:
         """Tokens of the memories that ids mean. ``skip``: those that are not there, not active or
-        not to be read are named instead of refused: a hit may have been forgotten since.
+        not to be read are left out instead of refused: a hit may have been forgotten since.
         """
-        found, missing = dict[bytes, int](), list[str]()
+        found: dict[bytes, int] = {}
         for each in ids:
             try:
                 wanted = self._original(each)
@@ -161,8 +158,7 @@ class LongTermWorking:
             except (NotFound, Corrupt):
                 if not skip:
                     raise
-                missing.append(each)
-        return found, missing
+        return found
 
     def _tokens_of(self, wanted: bytes) -> int:
         state, named = self._state, id_text(id_of(wanted))
@@ -181,33 +177,22 @@ class LongTermWorking:
 
     # ---- answering -------------------------------------------------------------------------------
 
-    def _worked_again(self, task: WorkingTask, repeated: Repeated) -> Worked:
+    def _worked_again(self, place: WorkingPlace, repeated: Repeated) -> Worked:
         position = next(p for p, header in repeated.records if header.kind == Kind.WORKED)
         change = change_in(self._state.control(position)[1])
-        refused = []
-        if task.operation == "recall":
-            refused = [each for each in task.ids if not self._is_one_of(each, change.taken)]
-        return self._answer(task.place, _texts(change.evicted), refused, repeated.end)
+        return self._answer(place, change.evicted, repeated.end)
 
-    def _is_one_of(self, memory_id: str, taken: Sequence[bytes]) -> bool:
-        try:
-            return self._original(memory_id) in taken
-        except NotFound:
-            return False
-
-    def _answer(
-        self, place: WorkingPlace, evicted: list[str], refused: list[str], end: int
-    ) -> Worked:
+    def _answer(self, place: WorkingPlace, evicted: Sequence[bytes], end: int) -> Worked:
         page = self.working_status(place)
-        return Worked(page.count, page.tokens, page.max_tokens, evicted, refused, end)
+        named = [id_text(id_of(wanted)) for wanted in evicted]
+        return Worked(page.count, page.tokens, page.max_tokens, named, end)
 
     # ---- reading ---------------------------------------------------------------------------------
 
     def working_status(self, place: WorkingPlace) -> WorkingPage:
         """Without items."""
         memory = self._state.working.find(place) or _NOWHERE
-        count, budget = len(memory.items), memory.budget
-        return WorkingPage([], None, count, memory.tokens, budget, memory.changed)
+        return WorkingPage([], None, len(memory.items), memory.tokens, memory.budget)
 
     def is_working(self, place: WorkingPlace, memory_id: str) -> bool:
         """Is the memory, or the original of the chunk, in it?"""
@@ -249,7 +234,7 @@ class LongTermWorking:
 
     def _turns_of(self, memory_id: str, scope: Namespace) -> Iterator[TurnPoint]:
         relations = self._working_reads.relations_from(
-            memory_id, kind=_DERIVED_FROM, direction="out"
+            memory_id, kind=DERIVED_FROM, direction="out"
         )
         for _, relation in islice(relations, 8 * PROVENANCE_MAX):
             target = relation.target
@@ -288,7 +273,3 @@ def _membership(memory: WorkingMemory, task: WorkingTask, by: str) -> Change | N
     is_new = task.operation == "join" and not memory.budget
     budget = task.max_tokens if is_new and task.max_tokens else None
     return Change(task.operation, by, budget=budget, member=agent)
-
-
-def _texts(ids: Sequence[bytes]) -> list[str]:
-    return [id_text(id_of(wanted)) for wanted in ids]

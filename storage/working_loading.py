@@ -118,9 +118,7 @@ def _newest_state(
             _, body = read(positions[number])
             place, standing = place_in(body), state_in(body)
             if place_id(place) == wanted:
-                memory = WorkingMemory(place, standing)
-                memory.changed = positions[number]
-                return memory, number + 1
+                return WorkingMemory(place, standing), number + 1
             error = Corrupt(f"the record at {positions[number]} is about another working memory")
         except Corrupt as found:
             error = found

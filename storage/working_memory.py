@@ -16,10 +16,10 @@ Worth = tuple[float, int, int, bytes]  # importance, created_at, order, id
 
 
 class WorkingMemory:
-    """``items``: by id, in the order they were added. ``changed``: position of the newest record
-    about it. ``behind``: bytes of records since its state was last written as a whole. ``worth``:
-    a heap, whose first may go first, of all that are not pinned but the ``unrated``; also of some
-    that are not there any more. None: nobody has asked yet. See ``working_room``.
+    """``items``: by id, in the order they were added. ``behind``: bytes of records since its state
+    was last written as a whole. ``worth``: a heap, whose first may go first, of all that are not
+    pinned but the ``unrated``; also of some that are not there any more. None: nobody has asked
+    yet. See ``working_room``.
     """
 
     def __init__(self, place: WorkingPlace, standing: Standing | None = None) -> None:
@@ -27,7 +27,6 @@ class WorkingMemory:
         self.standing = standing or Standing(0, {}, {})
         self.tokens = sum(item.tokens for item in self.standing.items.values())
         self.pinned = {wanted for wanted, item in self.standing.items.items() if item.pinned}
-        self.changed = 0
         self.behind = 0
         self.worth: list[Worth] | None = None
         self.unrated: list[bytes] = []
@@ -63,7 +62,6 @@ class WorkingMemory:
         self.drop(change.evicted)
         if change.budget is not None:
             self.standing.budget = change.budget
-        self.changed = position
 
     def drop(self, ids: Iterable[bytes]) -> None:
         for wanted in ids:

@@ -49,26 +49,20 @@ class WorkingTask(Struct, array_like=True, frozen=True):
 
 
 class Worked(Struct, array_like=True):
-    """What is there now; who was ``evicted``, in this order; who was ``refused``, of "recall".
-    ``end`` must be durable.
-    """
+    """What is there now; who was ``evicted``, in this order. ``end`` must be durable."""
 
     count: int
     tokens: int
     max_tokens: int
     evicted: list[str]
-    refused: list[str]
     end: int
 
 
 class WorkingPage(Struct, array_like=True):
-    """``next``: the items behind it come next, None: there are no more. ``changed``: another number
-    whenever anything has changed.
-    """
+    """``next``: the items behind it come next, None: there are no more."""
 
     items: list[WorkingItem]
     next: int | None
     count: int
     tokens: int
     max_tokens: int
-    changed: int

@@ -25,11 +25,11 @@ _STALE_MAX: Final = 64  # more in the heap than is there, beyond as many again
 
 def while_they_fit(
     taken: Mapping[bytes, int], pinned: Mapping[bytes, int], room: int
-) -> tuple[dict[bytes, int], list[bytes]]:
-    """Those of ``taken``, with their tokens, that fit beside the ``pinned``, in this order; and
-    those that do not. ``room``: tokens that the pinned ones leave.
+) -> dict[bytes, int]:
+    """Those of ``taken``, with their tokens, that fit beside the ``pinned``, in this order.
+    ``room``: tokens that the pinned ones leave.
     """
-    fitting, too_much = dict[bytes, int](), list[bytes]()
+    fitting: dict[bytes, int] = {}
     places = ITEMS_MAX - len(pinned)
     for wanted, tokens in taken.items():
         is_pinned = wanted in pinned
@@ -38,9 +38,7 @@ def while_they_fit(
             fitting[wanted] = tokens
             room -= takes
             places -= not is_pinned
-        else:
-            too_much.append(wanted)
-    return fitting, too_much
+    return fitting
 
 
 def must_fit(taken: Mapping[bytes, int], room: int, budget: int) -> None:

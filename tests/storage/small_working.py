@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from neverforget.storage.longterm_results import MemoryView
+from neverforget.storage.record import Header, body_of, read_header
 from neverforget.storage.working_results import Worked, WorkingItem, WorkingPlace, WorkingTask
 from tests.storage.small_longterm import LongTermBench
 
@@ -33,6 +34,16 @@ def work(
     b.commit()
     assert b.region.durable >= answer.end
     return answer
+
+
+def records_from(b: LongTermBench, start: int) -> list[tuple[Header, bytes]]:
+    """(header, body) of each record of the log from the position ``start`` on."""
+    found, position = [], start
+    while position < b.region.log_end:
+        record = b.region._log.read(position)
+        found.append((read_header(record), bytes(body_of(record))))
+        position += len(record) + -len(record) % 8
+    return found
 
 
 def held(b: LongTermBench, place: WorkingPlace = MINE) -> list[WorkingItem]:

@@ -11,11 +11,10 @@ import pytest
 from neverforget.storage.errors import Corrupt
 from neverforget.storage.format import Kind
 from neverforget.storage.longterm_fields import Body, id_in, packed_id
-from neverforget.storage.record import Header, body_of, read_header
 from neverforget.storage.working_bodies import change_in, place_in, state_in
 from neverforget.storage.working_results import WorkingPlace
 from tests.storage.small_longterm import LongTermBench, longterm
-from tests.storage.small_working import told, work
+from tests.storage.small_working import records_from, told, work
 
 AGENT, GROUP = WorkingPlace(("n",), "ann", False), WorkingPlace(("n",), "crew", True)
 GOLDEN_DIGESTS = ("3be0e6aeacb0313980108f096d0be1ae", "756826346357c6638880bab59a51a4ab")
@@ -34,15 +33,6 @@ GOLDEN_STATE = (
 def b(tmp_path: Path) -> Iterator[LongTermBench]:
     with longterm(tmp_path / "lt") as opened:
         yield opened
-
-
-def records_from(b: LongTermBench, start: int) -> list[tuple[Header, bytes]]:
-    found, position = [], start
-    while position < b.region.log_end:
-        record = b.region._log.read(position)
-        found.append((read_header(record), bytes(body_of(record))))
-        position += len(record) + -len(record) % 8
-    return found
 
 
 def packed(memory_id: str) -> bytes:

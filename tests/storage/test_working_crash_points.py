@@ -45,7 +45,7 @@ def furnished(fs: CrashFileSystem) -> LongTermBench:
 def asked(b: LongTermBench, operation: str, *ids: str, **how: Any) -> object:
     answer = b.region.work(WorkingTask(MINE, operation, list(ids), **how), by="t", request=REQUEST)
     b.commit()
-    return answer.evicted, answer.refused, answer.count
+    return answer.evicted, answer.count
 
 
 def revised(b: LongTermBench) -> object:
