@@ -40,8 +40,9 @@ class Written(Protocol):
 
 
 L = TypeVar("L", bound=Written)
+T = TypeVar("T")  # not bound: pyright, given a single file, takes that the wrong way round
 # Answers with the log position that must be written, or durable, before the reply may go out.
-Stage = Callable[[L, Any], tuple[AnyReply, int]]
+Stage = Callable[[T, Any], tuple[AnyReply, int]]
 
 
 class Mutations(Generic[L]):

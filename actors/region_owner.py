@@ -62,7 +62,7 @@ class OwnedRegion(Owned, Written, Checked, Protocol):
 
 R = TypeVar("R", bound=OwnedRegion)
 # What writes and syncs by itself: durable when it returns.
-Act = Callable[[R, Any], AnyReply]
+Act = Callable[[T, Any], AnyReply]
 
 
 def nothing() -> None:
