@@ -23,6 +23,7 @@ NAME_CHARACTERS_MAX: Final = 200  # of a type, a tag, a speaker, a subject
 TAGS_MAX: Final = 32
 EXTRACTOR_ID_CHARACTERS_MAX: Final = 520  # a setting of 512, and a version
 CONTEXT_CHARACTERS_MAX: Final = 2_000
+CONTEXT_SEQS_MAX: Final = 4  # from a fact's turns to one in its context: erasing looks as far
 _I64: Final = 2**63
 
 
@@ -138,15 +139,18 @@ def checked_facts(window: Window, answer: Any) -> list[Fact]:
 
 
 def context_of(window: Window, fact: Fact) -> str | None:
-    """What is said around a fact: the turn before its turns and the one after, as they are. It is
-    searched by words only. Not more than CONTEXT_CHARACTERS_MAX; None where there is nothing.
+    """What is said around a fact: the turn before its turns and the one after, as they are; none
+    that is further off than CONTEXT_SEQS_MAX. It is searched by words only. Not more than
+    CONTEXT_CHARACTERS_MAX; None where there is nothing.
     """
     turns = window.turns
     inside = [at for at, turn in enumerate(turns) if fact.first <= turn.seq <= fact.last]
     if not inside:
         return None
     beside = turns[max(0, inside[0] - 1) : inside[0]] + turns[inside[-1] + 1 : inside[-1] + 2]
-    said = [turn.text for turn in beside if not turn.recalled and turn.text.strip()]
+    first, last = fact.first - CONTEXT_SEQS_MAX, fact.last + CONTEXT_SEQS_MAX
+    near = [turn for turn in beside if first <= turn.seq <= last]
+    said = [turn.text for turn in near if not turn.recalled and turn.text.strip()]
     share = CONTEXT_CHARACTERS_MAX // max(1, len(said)) - 1
     return "\n".join(text[:share] for text in said) or None
 

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
+from neverforget.actors.extractor_contract import CONTEXT_SEQS_MAX
 from neverforget.actors.longterm_messages import (
     DerivedFrom,
     EraseMemories,
@@ -31,7 +32,6 @@ from neverforget.storage.reflection_results import REFLECTION
 
 _ALL = [(0, SEQ_MAX)]
 _AT_ONCE = 500  # memories of one erasure
-_BESIDE = 4  # turns around a fact of which one may stand in its context
 Runs = Sequence[tuple[int, int]]
 
 
@@ -88,7 +88,8 @@ def _learned(
     targets: dict[str, list[str | TurnPoint]] = {}
     for first, last in runs:
         start: int | None = 0
-        first, last = max(0, first - _BESIDE), min(SEQ_MAX, last + _BESIDE)
+        first = max(0, first - CONTEXT_SEQS_MAX)
+        last = min(SEQ_MAX, last + CONTEXT_SEQS_MAX)
         while start is not None:
             request = DerivedFrom(0, scope, tuple(place.namespace), place.name, first, last, start)
             reply: RelationsReply = yield Call(LONGTERM, request)

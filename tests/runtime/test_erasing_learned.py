@@ -84,3 +84,20 @@ def test_what_reflection_took_from_beside_loses_its_context(
         store.settle()
     data = b"".join(one.read_bytes() for one in tmp_path.rglob("*") if one.is_file())
     assert b"xyzzyplugh" not in data, path
+
+
+def test_what_stands_far_off_is_in_no_context(tmp_path: Path) -> None:
+    """Behind turns that were hidden, a turn far off stood in the context of a fact, where erasing
+    it did not look: its words were found still.
+    """
+    with testing.store(tmp_path / "store", reflect_every_turns=0) as store:
+        chat = store.session("s")
+        chat.append("user", "My sister Maria has the codeword xyzzyplugh, you know.", name="ann")
+        filled(chat, 6)
+        chat.hide(range(1, 7))
+        chat.append("user", "I work as a potter in a studio downtown.", name="ann")
+        store.reflect()
+        assert any("potter" in each.text for each in store.memories())
+        chat.erase(0, confirm=nf.CONFIRMED)
+        for each in store.memories():
+            assert "xyzzyplugh" not in each.text + (each.context or "")
