@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from neverforget.actors.activity_messages import ActivityAnswer, ActivityRequest
-from neverforget.actors.host_messages import HostReply, HostStatus, OwnerView
+from neverforget.actors.host_messages import HostReply, HostStatus
 from neverforget.actors.longterm_messages import LongTermReply, LongTermRequest
 from neverforget.actors.message_bases import (
     SYNC_DISK,
@@ -23,7 +23,7 @@ from neverforget.actors.message_bases import (
     Request,
     Tokens,
 )
-from neverforget.actors.reflection_messages import Mark, ReflectionReply, ReflectionRequest
+from neverforget.actors.reflection_messages import ReflectionReply, ReflectionRequest
 from neverforget.actors.reflector_messages import ReflectorReply, ReflectorRequest
 from neverforget.actors.working_messages import WorkingAnswer, WorkingRequest
 from neverforget.storage.reflection_results import ReflectionLag
@@ -41,9 +41,7 @@ from neverforget.storage.results import (
 PROTOCOL_VERSION = 1
 FRAME_BYTES_MAX = 72 * 1024 * 1024
 
-__all__ = [  # those of others, that are ours too
-    "SYNC_DISK", "SYNC_PROCESS", "HostReply", "HostStatus", "Mark", "OwnerView", "Reply", "Request",
-]  # fmt: skip
+__all__ = ["SYNC_DISK", "SYNC_PROCESS", "Reply", "Request"]  # those of others, that are ours too
 
 
 class Hello(Request, tag=1):

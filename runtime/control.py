@@ -5,11 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 
+from neverforget.actors.host_messages import HostReply, HostStatus, OwnerView
 from neverforget.actors.messages import (
     PROTOCOL_VERSION,
-    HostReply,
-    HostStatus,
-    OwnerView,
     Welcome,
 )
 from neverforget.actors.ports import Pending, failure

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from neverforget.actors.greeting import greet
-from neverforget.actors.messages import OwnerView, Welcome
+from neverforget.actors.host_messages import OwnerView
+from neverforget.actors.messages import Welcome
 from neverforget.actors.owner_spec import OwnerSpec
 from neverforget.storage.directory_lock import (
     ProcessId,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from neverforget.actors.actor_options import REFLECTOR_OWNER
+from neverforget.actors.host_messages import HostReply, HostStatus, OwnerView
 from neverforget.actors.longterm_messages import (
     ChunkingStatus,
     IndexStatus,
@@ -18,9 +19,6 @@ from neverforget.actors.longterm_messages import (
 )
 from neverforget.actors.messages import (
     Backup,
-    HostReply,
-    HostStatus,
-    OwnerView,
     Settle,
     Status,
     StatusReply,

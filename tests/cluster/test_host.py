@@ -14,10 +14,9 @@ import pytest
 
 from neverforget.actors.greeting import ask, greet
 from neverforget.actors.handles import OwnerHandle
+from neverforget.actors.host_messages import HostReply, HostStatus
 from neverforget.actors.messages import (
     AppendedReply,
-    HostReply,
-    HostStatus,
     Info,
     SessionReply,
     Status,

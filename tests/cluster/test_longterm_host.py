@@ -22,7 +22,7 @@ import neverforget as nf
 from neverforget.actors.embedding_client import PoolEmbedding
 from neverforget.actors.greeting import ask, greet
 from neverforget.actors.handles import OwnerHandle
-from neverforget.actors.messages import HostReply, HostStatus
+from neverforget.actors.host_messages import HostReply, HostStatus
 from neverforget.runtime.address import StoreAddress
 from neverforget.runtime.config import Config
 from neverforget.runtime.host import Host

@@ -17,8 +17,8 @@ from msgspec.structs import replace
 
 from neverforget.actors.chunker_local import local_chunkers
 from neverforget.actors.embedding import LocalEmbedding
+from neverforget.actors.host_messages import OwnerView
 from neverforget.actors.longterm import LongTerm
-from neverforget.actors.messages import OwnerView
 from neverforget.actors.partition import Partition, PartitionSpec
 from neverforget.actors.server import SocketServer
 from neverforget.runtime import embedders

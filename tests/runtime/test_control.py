@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from neverforget.actors.messages import HostReply, HostStatus, OwnerView, Settle
+from neverforget.actors.host_messages import HostReply, HostStatus, OwnerView
+from neverforget.actors.messages import Settle
 from neverforget.runtime.control import HostService
 from tests.actors.regions import Asked, ManualClock, nothing
 
