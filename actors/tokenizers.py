@@ -143,6 +143,9 @@ def _kind(character: str) -> str:
     return {"L": "L", "M": "L", "N": "N"}.get(kind, "S")
 
 
+Count = Callable[[Any], int]  # a TokenCounter, or what counts as one does
+
+
 class TokenCounter:
     """Counts a turn's content by the store's tokenizer; the exact one is loaded at first use."""
 

@@ -18,6 +18,7 @@ from neverforget.runtime.cli_store import (
     command,
     opened,
 )
+from neverforget.runtime.context_ranking import checked_strategy
 from neverforget.runtime.memory_json import memory_object, target_object
 from neverforget.runtime.turn_json import format_timestamp, turn_object
 from neverforget.runtime.working_core import MAX_TOKENS
@@ -72,15 +73,14 @@ def context(
     The memories in its working memory, the pinned ones first, and with --session the newest turns
     of a conversation with a summary of what came before, all within --max-tokens.
     """
-    arguments: dict[str, Any] = {"max_tokens": max_tokens}
+    which = checked_strategy(strategy)
     with opened(store, agent=agent) as opened_store:
         view = opened_store.scoped(namespace=tuple(namespace or ()))
         mind = view.working_memory(agent, group=group)
         if recall is not None:
             mind.recall(recall)
-        if session is not None:
-            arguments["conversation"] = view.session(session)
-        made = mind.context(strategy, **arguments)  # type: ignore[arg-type]
+        chat = None if session is None else view.session(session)
+        made = mind.context(which, max_tokens=max_tokens, conversation=chat)
     if messages:
         print_json(made.messages())
     elif as_json:

@@ -12,12 +12,13 @@ more than its parts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import tzinfo
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from neverforget.actors.tokenizers import Count
 from neverforget.runtime.context_calls import link_of
 from neverforget.runtime.context_messages import message_tokens, turn_cost
 from neverforget.runtime.context_ranking import Ranked
@@ -33,7 +34,6 @@ from neverforget.runtime.working_values import Context, ContextItem, LeftOut
 from neverforget.storage.errors import InvalidArgument
 from neverforget.storage.tail_window import parted
 
-Count = Callable[[Any], int]
 SUMMARY_SHARE = 10  # at most this part of the budget: one in ten
 SUMMARY_TOKENS_MAX = 2_000
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from neverforget.actors.tokenizers import Count
 from neverforget.runtime.context_calls import (
     NAME_CHARACTERS_MAX,
     Place,
@@ -75,9 +76,9 @@ def _carried(value: Any) -> Any:
     return carried(value)
 
 
-def message_tokens(message: Message, count: Any) -> int:
+def message_tokens(message: Message, count: Count) -> int:
     """What a message takes, by the store's tokenizer, with three for what stands around it."""
-    tokens: int = 3 + count(message["content"])
+    tokens = 3 + count(message["content"])
     for field in ("name", "tool_call_id"):
         tokens += count(message.get(field, ""))
     if "tool_calls" in message:
@@ -140,18 +141,18 @@ def _message(role: str, content: str, name: str | None) -> Message:
     return {"role": role, "content": content} | ({"name": name} if name else {})
 
 
-def turn_cost(turn: Turn, count: Any) -> int:
+def turn_cost(turn: Turn, count: Count) -> int:
     """Tokens of a turn among messages, at most, whatever stands beside it."""
     calls = calls_of(turn)
     if not calls:
         message = _plain(turn, True)
         as_result = count(turn.call_id or f"call_{turn.seq}") if turn.role in RESULTS else 0
-        return message_tokens(message, count) + int(as_result)
+        return message_tokens(message, count) + as_result
     words = _beside_calls(turn)
     made = {"content": words, "tool_calls": [call.message() for call in calls]}
     told = "\n".join([words, *(f"→ {call.name}({call.arguments})" for call in calls)])
     both = (message_tokens(made, count), message_tokens({"content": told}, count))
-    return max(both) + int(count(_name(turn, True) or ""))
+    return max(both) + count(_name(turn, True) or "")
 
 
 def _beside_calls(turn: Turn) -> str:

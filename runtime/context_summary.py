@@ -8,12 +8,12 @@ chat take 60 ms. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
 
 from neverforget.actors.extractor_contract import Window, WindowTurn
 from neverforget.actors.reflector_turns import RECALLED, without_recalled
+from neverforget.actors.tokenizers import Count
 from neverforget.runtime.context_text import plain
 from neverforget.runtime.extractor_rules import RulesExtractor
 from neverforget.runtime.summarizer_extractive import ExtractiveSummarizer
@@ -28,7 +28,6 @@ from neverforget.runtime.turn_text import (
 from neverforget.runtime.values import EPOCH, Turn
 from neverforget.runtime.working_values import counted
 
-Count = Callable[[Any], int]
 TURNS_MAX = 200  # of those before the shown ones, the newest
 TURN_CHARACTERS_MAX = 1_000  # of each
 CHARACTERS_MIN = 40
