@@ -38,7 +38,7 @@ def audit(
     store: StoreArgument,
     operation: Annotated[
         str | None,
-        typer.Option(help="Only this: forget, undo-forget, erase, forget-refused, chunk, …"),
+        typer.Option(help="Only this: forget, undo-forget, erase, forget-refused, evict, …"),
     ] = None,
     by: Annotated[str | None, typer.Option(help="Only what this one did.")] = None,
     memory: Annotated[
@@ -53,8 +53,8 @@ def audit(
     after: Annotated[str | None, typer.Option(metavar="CURSOR", help="Go on from here.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what was hidden, forgotten, archived, purged and erased, by whom, when and why, and what
-    was refused. Oldest first."""
+    """Show what was hidden, forgotten, archived, purged, erased and evicted, by whom, when and why,
+    and what was refused. Oldest first."""
     if memory is not None and session is not None:
         raise InvalidArgument("give --memory or --session, not both")
     place = tuple(namespace or ())

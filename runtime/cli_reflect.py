@@ -28,6 +28,7 @@ from neverforget.runtime.cli_store import (
     opened,
 )
 from neverforget.runtime.memory_json import memory_object
+from neverforget.runtime.working_values import counted
 
 if TYPE_CHECKING:
     from neverforget.runtime.reflection_values import FailedRange, ReflectionInfo, ReflectionReport
@@ -58,11 +59,11 @@ def reflect(
     full: FullOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Make memories of what was said and waits for it.
+    """Make memories of what was said, now, and wait until that is done.
 
     A host does so by itself, every reflect_every_turns turns of a session. Shows the newest of what
     was learned. What failed before is tried again; exit code 1 if something fails. Interrupted, it
-    goes on where the store is hosted, and the next reflect ends it elsewhere.
+    goes on where the store is hosted; elsewhere the next reflect does the rest.
     """
     from neverforget.runtime.reflecting import newest_learned
 
@@ -81,7 +82,7 @@ def reflect(
         print_json({**msgspec.to_builtins(report), "newest": items})
     else:
         out = console()
-        out.print(_summary(report), markup=False)
+        out.print(summary(report), markup=False)
         for memory, provenance in told:
             out.print(memory_view(memory, provenance=provenance, full=full, wrap=out.is_terminal))
         print_failed(report.failed, len(report.failed))
@@ -89,30 +90,31 @@ def reflect(
         raise typer.Exit(FAILED)
 
 
-def _summary(report: ReflectionReport) -> str:
-    if not report.turns:
-        return "nothing waits to be reflected"
-    return (
-        f"{report.facts:,} memories of {report.turns:,} turns in {report.sessions:,} sessions, by "
-        f"{printable(report.extractor)}"
-    )
+def summary(report: ReflectionReport) -> str:
+    """What one ``reflect`` has done, in a line."""
+    by = f"by {printable(report.extractor)}"
+    if not report.turns:  # where an endpoint is away, nothing is done and nothing is set aside
+        return f"nothing was reflected, {by}" if report.failed else "nothing waits to be reflected"
+    turns = f"{counted(report.turns, 'turn')} in {counted(report.sessions, 'session')}"
+    return f"{counted(report.facts, 'memory')} of {turns}, {by}"
 
 
 def reflection_rows(found: ReflectionInfo) -> dict[str, Any]:
     """For ``status``."""
-    waits = f"{found.turns:,} turns of {found.sessions:,} sessions"
+    waits = f"{counted(found.turns, 'turn')} of {counted(found.sessions, 'session')}"
     if found.oldest_at is not None:
         waits += f", the oldest of {local(found.oldest_at)}"
     rows: dict[str, Any] = {
         "extractor": printable(found.extractor),
         "to be reflected": waits if found.turns else "0",
     }
-    done = f"{found.turns_reflected:,} turns, {found.facts:,} memories"
+    done = f"{counted(found.turns_reflected, 'turn')}, {counted(found.facts, 'memory')}"
+    failed = f"{counted(found.failures, 'range')} (reflect tries again)"
     optional = {
-        "due now": found.due and f"{found.due:,} sessions",
-        "being reflected": found.running and f"{found.running:,} sessions",
+        "due now": found.due and counted(found.due, "session"),
+        "being reflected": found.running and counted(found.running, "session"),
         "since it runs": found.turns_reflected and done,
-        "not reflectable": found.failures and f"{found.failures:,} ranges (reflect tries again)",
+        "not reflectable": found.failures and failed,
         "reflector says": found.error and printable(found.error),
     }
     return rows | {name: said for name, said in optional.items() if said}
@@ -123,7 +125,8 @@ def print_failed(failed: tuple[FailedRange, ...], count: int) -> None:
     out = console()
     for each in failed[-SHOWN:]:
         where = place(each.namespace, each.session)
-        said = f"failed: {where} #{each.first}-{each.last}, {each.tries} times: {each.error}"
+        times = counted(each.tries, "time")
+        said = f"failed: {where} #{each.first}-{each.last}, {times}: {each.error}"
         out.print(printable(said), markup=False, style="red")
     if count > SHOWN:
         out.print(f"… and {count - SHOWN:,} more that failed", markup=False, style="red")

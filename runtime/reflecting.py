@@ -152,7 +152,8 @@ class DueWait:
         now = time.monotonic()
         if self._until is not None and now >= self._until:
             raise Unavailable(
-                f"{due:,} sessions wait to be reflected; wait longer, or see status().reflection",
+                f"sessions that wait to be reflected: {due:,}; wait longer, or see "
+                "status().reflection",
                 outcome="not_applied",
             )
         if now >= self._wake_at:
@@ -175,7 +176,7 @@ class DueWait:
             self._done = 0 if reply is None else reply.turns
         elif now - self._progress_at >= STALLED_S:
             raise Unavailable(
-                f"{due:,} sessions cannot be reflected: {reply.error}", outcome="not_applied"
+                f"sessions that cannot be reflected: {due:,}; {reply.error}", outcome="not_applied"
             )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import neverforget as nf
-from neverforget.runtime.cli_reflect import print_failed, reflection_rows
+from neverforget.runtime.cli_reflect import print_failed, reflection_rows, summary
 from tests.runtime.cli_calls import Cli
 
 SAID = (
@@ -32,9 +32,9 @@ def test_reflect_shows_what_was_learned_and_from_which_turns(cli: Cli, tmp_path:
     said(memory)
     waits = json.loads(cli("status", memory, "--json").out)["reflection"]
     assert (waits["turns"], waits["sessions"], waits["due"]) == (3, 1, 0)
-    assert "3 turns of 1 sessions" in cli("status", memory).out
+    assert "3 turns of 1 session," in cli("status", memory).out
     ran = cli("reflect", memory)
-    assert ran.code == 0 and "of 3 turns in 1 sessions" in ran.out
+    assert ran.code == 0 and "of 3 turns in 1 session," in ran.out
     assert "moved to Oslo" in ran.out and "from chat #0" in ran.out
     assert cli("reflect", memory).out.strip() == "nothing waits to be reflected"
     assert "to be reflected" in cli("status", memory).out
@@ -70,6 +70,22 @@ def test_other_commands_reflect_nothing(cli: Cli, tmp_path: Path) -> None:
 AT = datetime(2026, 3, 3, tzinfo=UTC)
 
 
+@pytest.mark.parametrize(
+    ("turns", "failed", "said"),
+    [
+        (0, 0, "nothing waits to be reflected"),
+        (0, 1, "nothing was reflected, by rules-1"),  # its endpoint is away, nothing is set aside
+        (5, 1, "1 memory of 5 turns in 1 session, by rules-1"),
+    ],
+)
+def test_a_summary_does_not_say_that_nothing_waits_where_it_failed(
+    turns: int, failed: int, said: str
+) -> None:
+    ranges = (nf.FailedRange((), "chat", 0, 4, "rules-1", 3, "no answer", AT),) * failed
+    report = nf.ReflectionReport(1, turns, 1, 1, ranges, "rules-1")
+    assert summary(report) == said
+
+
 def test_failed_ranges_and_lag_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
     failed = [
         nf.FailedRange(("acme",), "chat", 10 * n, 10 * n + 9, "rules-1", 3, "ValueError", AT)
@@ -80,7 +96,7 @@ def test_failed_ranges_and_lag_are_shown(capsys: pytest.CaptureFixture[str]) -> 
     )
     rows = reflection_rows(found)
     assert rows["to be reflected"].startswith("120 turns of 2 sessions, the oldest of 2026-03-03")
-    assert rows["due now"] == "1 sessions" and rows["reflector says"] == "it is away"
+    assert rows["due now"] == "1 session" and rows["reflector says"] == "it is away"
     assert rows["not reflectable"] == "7 ranges (reflect tries again)"
     print_failed(found.failed, found.failures)
     shown = capsys.readouterr().out

@@ -157,13 +157,13 @@ def test_nobody_waits_for_what_cannot_be_done(monkeypatch: pytest.MonkeyPatch) -
     wait = reflecting.DueWait(context(), "rules", None)
     assert driven(wait.look(), answer) is True  # a window is being worked on
     assert driven(wait.look(), answer) is True  # and it was done
-    with pytest.raises(nf.Unavailable, match="2 sessions cannot be reflected: not given"):
+    with pytest.raises(nf.Unavailable, match="cannot be reflected: 2; not given"):
         driven(wait.look(), answer)
 
 
 def test_who_only_looks_is_told_that_sessions_are_due() -> None:
     wait = reflecting.DueWait(context(), "rules", 0)
-    with pytest.raises(nf.Unavailable, match="2 sessions wait to be reflected"):
+    with pytest.raises(nf.Unavailable, match="wait to be reflected: 2;"):
         driven(wait.look(), lambda place, request: status(lag(1)))
     never = reflecting.DueWait(context(), "none", 0)
     assert driven(never.look(), lambda place, request: status(lag(1))) is False

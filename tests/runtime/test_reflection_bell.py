@@ -53,7 +53,7 @@ def test_a_watchdog_tells_that_sessions_of_an_owner_are_due(short_path: Path) ->
             told.get_nowait()
             found = store.status().reflection
             assert (found.turns, found.due, found.state) == (2, 1, "idle")
-            with pytest.raises(nf.Unavailable, match="1 sessions wait"):
+            with pytest.raises(nf.Unavailable, match="wait to be reflected: 1;"):
                 store.settle(timeout=0)
     finally:
         host.close()
