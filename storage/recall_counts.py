@@ -20,7 +20,9 @@ from neverforget.storage.log_state import Array, LogState, of_kinds
 from neverforget.storage.longterm_fields import M, MemoryField
 from neverforget.storage.longterm_results import Namespace
 
-PAIRS_MAX: Final = 100_000  # of namespace and agent; recalls of more than these are not counted
+# Pairs of namespace and agent; recalls of more than these are not counted. One record holds them.
+PAIRS_MAX: Final = 100_000
+PAIRS_BYTES_MAX: Final = 32 * 1024 * 1024
 _WHOLE, _RECALLS = "whole", "recalls"
 _SLACK: Final = 64  # sums that may be told twice, however few there are
 
@@ -36,6 +38,7 @@ class RecallCounts:
         self._sums: _Sums = {}  # how often, and when at last
         self._changed: dict[Pair, None] = {}  # since the last record
         self._told = 0  # sums in the newest whole record, and in those behind it
+        self._n_bytes = 0  # that a record of all takes, at most
 
     @property
     def is_new(self) -> bool:
@@ -46,10 +49,11 @@ class RecallCounts:
         pair = (namespace, agent)
         found = self._sums.get(pair)
         if found is None:
-            if len(self._sums) >= PAIRS_MAX:
+            too_long = self._n_bytes + _bytes_of(pair) > PAIRS_BYTES_MAX
+            if too_long or len(self._sums) >= PAIRS_MAX:
                 return
             found = (0, at)
-        self._sums[pair] = (found[0] + 1, max(found[1], at))
+        self._take({pair: (found[0] + 1, max(found[1], at))})
         self._changed[pair] = None
 
     def by_agent(self, scope: Namespace) -> dict[str, tuple[int, int]]:
@@ -87,8 +91,8 @@ class RecallCounts:
         whole, sums = _said(body)
         self.positions.note(position)
         if whole:
-            self._sums, self._told = {}, 0
-        self._sums.update(sums)
+            self._sums, self._told, self._n_bytes = {}, 0, 0
+        self._take(sums)
         self._told += len(sums)
         self._changed = {}
 
@@ -115,8 +119,12 @@ class RecallCounts:
             if whole:
                 break
         for sums in reversed(found):
-            self._sums.update(sums)
+            self._take(sums)
             self._told += len(sums)
+
+    def _take(self, sums: _Sums) -> None:
+        self._n_bytes += sum(_bytes_of(pair) for pair in sums if pair not in self._sums)
+        self._sums.update(sums)
 
 
 def _said(body: Body) -> tuple[bool, _Sums]:
@@ -127,6 +135,11 @@ def _said(body: Body) -> tuple[bool, _Sums]:
             raise TypeError(f"a sum of {agent!r}, {count!r}, {at!r}")
         sums[tuple(namespace), agent] = (count, at)
     return bool(details[_WHOLE]), sums
+
+
+def _bytes_of(pair: Pair) -> int:
+    """In a record, at most."""
+    return 40 + 4 * len(pair[1]) + sum(9 + 4 * len(name) for name in pair[0])
 
 
 def _within(namespace: Namespace, scope: Namespace) -> bool:

@@ -125,6 +125,24 @@ def test_counting_ends_at_a_bound(b: LongTermBench, monkeypatch: pytest.MonkeyPa
     assert sums(b.region) == {"a": 2, "b": 1}
 
 
+def test_a_record_of_all_is_never_too_large(
+    b: LongTermBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some thousand long names made a record above 64 MiB, which the log refuses: their owner ended
+    of it, and so did the next one a minute after they recalled again.
+    """
+    monkeypatch.setattr(recall_counts, "PAIRS_BYTES_MAX", 9_000)
+    for letter in "abcde":
+        b.region.recalled((), letter * 1_000)
+    b.region.recalled(("n",), "f")
+    assert [name[0] for name in sums(b.region)] == ["a", "b", "f"]
+    for opening in (lambda: None, b.reopen):
+        record(b)
+        opening()
+        b.region.recalled((), "g" * 1_000)
+        assert [name[0] for name in sums(b.region)] == ["a", "b", "f"]
+
+
 @pytest.mark.parametrize("name", ["", "x" * 70_000])
 def test_a_name_that_nobody_may_have_is_not_counted(b: LongTermBench, name: str) -> None:
     b.region.recalled((), name)
