@@ -52,15 +52,18 @@ def not_yet(sync: object) -> str:
 
 def check_seconds(name: str, value: object) -> None:
     """A number of seconds above zero."""
-    real = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not real or math.isnan(value) or value <= 0:  # type: ignore[operator,arg-type]
+    if not _is_number(value) or not value > 0:  # type: ignore[operator]
         raise InvalidArgument(f"{name} must be a number of seconds above 0, not {value!r}")
 
 
 def check_seconds_or_zero(name: str, value: object) -> None:
     """A number of seconds, or 0: to look once, or never."""
-    if value != 0 or isinstance(value, bool):
-        check_seconds(name, value)
+    if not _is_number(value) or not value >= 0:  # type: ignore[operator]
+        raise InvalidArgument(f"{name} must be a number of seconds from 0 on, not {value!r}")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def check_weight(name: str, value: object) -> None:

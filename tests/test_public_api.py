@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import inspect
 import pickle
@@ -52,6 +53,15 @@ WORKING_MEMORY = words(
     """
     add agent context group join leave max_tokens members namespace pin recall remove unpin
     utilization
+"""
+)
+
+CONFIG = words(
+    """
+    partitions name_digest tokenizer embedder segment_bytes batch_bytes_max reply_bytes_max
+    requests_queued_max sync_interval_ms embedder_processes chunk_over_characters chunker_processes
+    summarizer extractor reflect_every_turns reflect_after_s reflector_threads timezone recall_text
+    recall_context recall_vector recall_speaker recall_candidates recall_rrf_k sync deadline_s
 """
 )
 
@@ -242,6 +252,12 @@ def test_values_are_frozen_structs_of_these_fields(value: type, fields: str) -> 
     assert issubclass(value, msgspec.Struct)
     assert list(value.__struct_fields__) == fields.split()
     assert value.__struct_config__.frozen
+
+
+def test_a_store_has_these_settings() -> None:
+    assert [field.name for field in dataclasses.fields(nf.Config)] == CONFIG
+    documented = (nf.Config.__doc__ or "").split()
+    assert {f"{name}:" for name in CONFIG if not name.startswith("recall_")} <= {*documented}
 
 
 def test_everything_public_is_documented() -> None:

@@ -46,6 +46,13 @@ def test_what_cannot_be_meant_is_refused(wrong: dict[str, Any]) -> None:
         Config(**wrong)
 
 
+def test_seconds_of_which_none_are_meant_are_told_so() -> None:
+    """0 may be said here, and the message of a wrong value said that it may not."""
+    with pytest.raises(nf.InvalidArgument, match=r"reflect_after_s must be .* from 0 on, not -1"):
+        Config(reflect_after_s=-1)
+    assert Config(reflect_after_s=0).reflect_after_s == 0
+
+
 def test_the_file_keeps_the_name_of_an_extractor_that_is_an_object(tmp_path: Path) -> None:
     given = Silent()
     config = effective(Config(extractor=given, reflect_after_s=0, reflect_every_turns=0), {})
