@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from neverforget.runtime import extractors
 from neverforget.runtime.channel import closed
 from neverforget.storage.clock import Clock, SystemClock
+from neverforget.storage.errors import Unavailable
 
 if TYPE_CHECKING:
     from neverforget.actors.extractor_contract import Extractor
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from neverforget.actors.reflector_spec import ReflectorSpec
 
 log = logging.getLogger(__name__)
+_LATER = "begins with the next session that is due, or when somebody asks"
 
 
 class InlineReflection:
@@ -73,7 +75,9 @@ class InlineReflection:
                 self._start()
 
     def service(self) -> tuple[Reflector, threading.RLock]:
-        """The reflector, made now if nobody has needed it yet, and the lock of its turns."""
+        """The reflector, made now if nobody has needed it yet, and the lock of its turns. Raises
+        Unavailable.
+        """
         with self._making:
             if self._reflector is None:
                 from neverforget.actors.reflector import Reflector
@@ -83,8 +87,20 @@ class InlineReflection:
                 made = Reflector(self._spec, self._owners, self._made, clock=self._clock)
                 with self._lock:
                     self._reflector = made  # who wakes it before it starts is heard
-                made.start()
+                self._begin(made)
             return self._reflector, self._turns
+
+    def _begin(self, made: Reflector) -> None:
+        try:
+            made.start()
+        except RuntimeError as error:  # no more threads
+            with self._lock:
+                self._reflector = None
+            made.close()
+            raise Unavailable(
+                f"the reflector cannot be started ({error}); end other threads and ask again",
+                outcome="not_applied",
+            ) from error
 
     def close(self) -> None:
         """It begins nothing more. Waits for a window under way as long as the reflector does, never
@@ -106,8 +122,8 @@ class InlineReflection:
         starter = threading.Thread(target=self._run, name="neverforget-reflect", daemon=True)
         try:
             starter.start()
-        except RuntimeError as error:  # no more threads: the next session that is due tries again
-            log.warning("reflection cannot begin: %s", error)
+        except RuntimeError as error:  # no more threads
+            log.warning("reflection %s: %s", _LATER, error)
         else:
             self._starter = starter
 
@@ -115,8 +131,11 @@ class InlineReflection:
         try:
             self.service()
         except Exception as error:
+            with self._lock:
+                self._starter = None
             if not self._closed:
-                log.exception("the reflector cannot be started: %s", error)
+                known = isinstance(error, Unavailable)
+                log.warning("reflection %s: %s", _LATER, error, exc_info=not known)
 
     def _made(self) -> Extractor | None:
         return extractors.made(self._extractor, timezone=self._spec.timezone)

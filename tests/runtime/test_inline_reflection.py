@@ -118,6 +118,35 @@ def test_a_process_that_ends_amid_a_reflection_ends_well_and_the_next_goes_on(
         assert len(kept) == len(set(kept)) == 1_000
 
 
+def test_a_reflector_that_could_not_begin_begins_with_the_next_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where no thread was left for it, it stood there without one: nothing was reflected until the
+    store was opened anew, and whoever called ``reflect`` waited for ever.
+    """
+    start, failed = threading.Thread.start, threading.Event()
+
+    def refused(thread: threading.Thread) -> None:
+        if thread.name == "neverforget-reflector" and not failed.is_set():
+            failed.set()
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    with nf.open(tmp_path / "s", **SETTINGS, extractor=Noting(), reflect_every_turns=1) as store:
+        say(store.session("a"), "one")
+        assert failed.wait(60)
+        say(store.session("b"), "two")
+        store.settle()
+        assert texts(store) == ["ada: one", "ada: two"]
+    failed.clear()
+    with nf.open(tmp_path / "t", **SETTINGS, extractor=Noting(), reflect_every_turns=0) as store:
+        say(store.session("a"), "one")
+        with pytest.raises(nf.Unavailable, match="cannot be started"):
+            store.reflect()
+        assert store.reflect().facts == 1
+
+
 def test_a_store_closes_while_its_extractor_hangs(tmp_path: Path) -> None:
     """The window is made again by who opens the store next."""
     path, hanging = tmp_path / "s", Hanging()
