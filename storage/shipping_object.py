@@ -18,7 +18,7 @@ from typing import NamedTuple
 from crc32c import crc32c
 
 from neverforget.storage.errors import Corrupt, UnsupportedFormat
-from neverforget.storage.format import HEADER, HEADER_BYTES, MAGIC, RecordFlag, stride
+from neverforget.storage.format import HEADER, HEADER_BYTES, MAGIC, stride
 
 OBJECT_MAGIC = 0x424F464E  # "NFOB" in the object
 OBJECT_VERSION = 1
@@ -204,19 +204,6 @@ def heads_crc_of(payload: bytes | memoryview) -> int:
     if end != len(payload):
         raise _corrupt(f"what stands at byte {end} of a run is no record")
     return crc
-
-
-def whole_batches(data: bytes | memoryview, bytes_max: int) -> int:
-    """How many of the bytes, which begin with a batch, are whole batches of no more than
-    ``bytes_max`` together; the first batch counts whatever its size. 0: not even that is whole.
-    """
-    taken = 0
-    for at, stop in records_of(data):
-        if taken and stop > bytes_max:
-            break
-        if not data[at + 6] & RecordFlag.BATCH_MORE:
-            taken = stop
-    return taken
 
 
 def records_of(data: bytes | memoryview) -> Iterator[tuple[int, int]]:

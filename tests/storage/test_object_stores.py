@@ -58,7 +58,8 @@ OTHER = "store/partition-0/0000000000000002"
 @pytest.fixture(scope="module", autouse=True)
 def server() -> Iterator[str | None]:
     """Here before the first test is, so that none of them leaves it behind. None: not installed."""
-    if any(importlib.util.find_spec(name) is None for name in ("obstore", "moto", "flask_cors")):
+    needed = ("obstore", "moto", "flask", "flask_cors")
+    if any(importlib.util.find_spec(name) is None for name in needed):
         yield None
         return
     with s3_server() as url:
@@ -68,7 +69,7 @@ def server() -> Iterator[str | None]:
 @pytest.fixture
 def endpoint(server: str | None) -> str:
     if server is None:
-        pytest.skip("not run: needs obstore, moto[s3], flask and flask-cors, of the dev extra")
+        pytest.skip("not run: needs obstore, moto[s3], flask and flask-cors, of the test extra")
     return server
 
 

@@ -27,7 +27,6 @@ from neverforget.storage.shipping_object import (
     log_prefix,
     object_key,
     store_bytes,
-    whole_batches,
     zeroed,
 )
 
@@ -177,14 +176,6 @@ def test_an_owner_knows_its_own_put_from_every_other() -> None:
 
 
 # ---- runs ----------------------------------------------------------------------------------------
-
-
-def test_a_run_is_whole_batches_and_the_first_whatever_its_size() -> None:
-    data = batches()
-    assert [whole_batches(data, n) for n in (0, 1, 144, 215, 216, 999)] == [144] * 4 + [216] * 2
-    assert [whole_batches(data[:n], 999) for n in (71, 143, 144, 215)] == [0, 0, 144, 144]
-    assert whole_batches(data + bytes(640), 9_999) == 216, "zero is no record"
-    assert whole_batches(b"", 9) == 0
 
 
 def test_what_is_no_run_has_no_crc_of_heads() -> None:
