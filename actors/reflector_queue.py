@@ -14,7 +14,7 @@ from neverforget.storage.reflection_results import DueSession
 
 
 @dataclass
-class Part:
+class RunPart:
     """What a run wants of one session: turns below ``until`` that are not done, from ``floor`` on,
     below which it has given up.
     """
@@ -35,7 +35,7 @@ class Entry:
     place: Place
     automatic: bool = False
     due: DueSession | None = None
-    runs: dict[str, Part] = field(default_factory=dict)
+    runs: dict[str, RunPart] = field(default_factory=dict)
     range: tuple[int, int] | None = None
     tries: int = 0
     away: int = 0

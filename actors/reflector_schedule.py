@@ -14,7 +14,7 @@ from typing import Final
 from neverforget.actors.reflector_calls import Place
 from neverforget.actors.reflector_messages import RunningWindow
 from neverforget.actors.reflector_pauses import AWAY_S_MAX, pause_after
-from neverforget.actors.reflector_queue import Entry, FairQueue, Part
+from neverforget.actors.reflector_queue import Entry, FairQueue, RunPart
 from neverforget.actors.reflector_runs import Run, Runs
 from neverforget.actors.reflector_spec import ReflectorSpec
 from neverforget.storage.clock import Clock
@@ -199,7 +199,7 @@ class Schedule:
             for each in found:
                 entry = self.queue.entry(Place(partition, tuple(each.namespace), each.session))
                 if run.name not in entry.runs:
-                    entry.runs[run.name] = Part(each.end, each.turns)
+                    entry.runs[run.name] = RunPart(each.end, each.turns)
                     run.parts += 1
                     run.sessions += 1
                     run.turns_all += each.turns

@@ -196,7 +196,7 @@ class Worker:
         if tries >= self._spec.tries or refused.deaths or is_full:
             try:
                 self._calls.fail(entry.place, planned, tries, message)
-            except (Gone, NotFound):
+            except NotFound:
                 schedule.gone(entry)
             except NeverforgetError as error:  # it is tried once more then
                 schedule.went_wrong(entry, error.message, whose_fault="owners")
