@@ -21,6 +21,7 @@ from neverforget.storage.region_options import RegionOptions
 from neverforget.storage.results import ForkPoint, TurnFlag
 from tests.fakes.crash_filesystem import ROOT, CrashFileSystem
 from tests.storage.small_region import Client
+from tests.storage.snapshots import survivor
 from tests.storage.test_region_append import UnlockedBench
 
 EVERY = 5
@@ -279,17 +280,7 @@ class Walk:
         self.client.region = self.bench.open()
 
     def survives(self, ends: set[int]) -> None:
-        candidates = []
-        for at in sorted(ends, reverse=True):
-            reached = [world for end, world in self.snapshots if end <= at]
-            if reached:
-                candidates.append(reached[-1])
-        for world in candidates:
-            if self.observed() == self.expected(world):
-                self.world = copy.deepcopy(world)
-                break
-        else:
-            assert self.observed() == self.expected(candidates[0])
+        self.world = survivor(self.snapshots, ends, self.observed, self.expected)
         self.snapshots, self.asked = [], []
         self.took(self.bench.region.durable)
 

@@ -22,6 +22,7 @@ from neverforget.storage.region_options import RegionOptions
 from neverforget.storage.results import ForkPoint, TurnFlag
 from tests.fakes.crash_filesystem import ROOT, CrashFileSystem
 from tests.storage.small_region import Client, seen
+from tests.storage.snapshots import survivor
 from tests.storage.test_region_append import UnlockedBench
 
 # Two pages a segment at most: rolls, side files and segments of their own size all happen.
@@ -322,40 +323,30 @@ class RegionMachine(RuleBasedStateMachine):
             self.client.commit()
         written = self.bench.region.written
         self.bench.reopen(seal=seal)
-        self.survives({written}, written)
+        self.survives({written})
 
     @rule()
     def kill(self) -> None:
         """kill -9: what was staged is gone, what was written is there."""
         written = self.bench.region.written
         self.continue_on(self.fs.process_death())
-        self.survives({written}, written)
+        self.survives({written})
 
     @rule()
     def cut_the_power(self) -> None:
         durable, written = self.bench.region.durable, self.bench.region.written
         self.continue_on(self.fs.power_cut())
         ends = {end for end, _ in self.snapshots if durable <= end <= written}
-        self.survives(ends | {durable}, written)
+        self.survives(ends | {durable})
 
     def continue_on(self, fs: CrashFileSystem) -> None:
         self.bench.close()
         self.fs = self.bench.fs = fs
         self.client.region = self.bench.open()
 
-    def survives(self, ends: set[int], written: int) -> None:
+    def survives(self, ends: set[int]) -> None:
         """The region holds the world as of one of these positions."""
-        candidates = []
-        for at in sorted(ends, reverse=True):
-            reached = [world for end, world in self.snapshots if end <= at]
-            if reached:
-                candidates.append(reached[-1])
-        for world in candidates:
-            if self.observed() == self.expected(world):
-                self.world = copy.deepcopy(world)
-                break
-        else:
-            assert self.observed() == self.expected(candidates[0])
+        self.world = survivor(self.snapshots, ends, self.observed, self.expected)
         self.snapshots = []
         self.took(self.bench.region.durable)
 
