@@ -6,6 +6,7 @@ cannot be ended from outside. How many still hang is known.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Final
 
@@ -20,7 +21,10 @@ from neverforget.actors.extractor_contract import (
 )
 from neverforget.storage.errors import NeverforgetError, Unavailable
 
+log = logging.getLogger(__name__)
+
 MAKE_S: Final = 120.0  # to make an extractor, which may load a model
+CLOSE_S: Final = 1.0
 Make = Callable[[], Extractor | None]
 
 
@@ -83,6 +87,17 @@ class Extracting:
         except BaseException as error:  # also what would end a thread: it is somebody else's code
             raise NotExtracted(f"the extractor raised {type(error).__name__}") from None
         return facts
+
+    def close(self) -> None:
+        """Close the extractor, where it can be closed; waits for it for CLOSE_S at most."""
+        extractor, self._extractor = self._extractor, None
+        close = getattr(extractor, "close", None)
+        if close is None:
+            return
+        try:
+            BoundedCalls("closing the extractor", CLOSE_S, _REMEDY, one_at_a_time=False)(close)
+        except BaseException as error:  # as above; nothing depends on it any more
+            log.debug("an extractor was not closed: %s", type(error).__name__)
 
     def _made(self) -> tuple[Extractor | None, str | None]:
         made = self._make()

@@ -71,6 +71,12 @@ class Worker:
 
     def run(self) -> None:
         """Until the schedule is closed or has stopped."""
+        try:
+            self._run()
+        finally:
+            self._extracting.close()
+
+    def _run(self) -> None:
         while (found := self._schedule.next()) is not None:
             match found:
                 case Look():

@@ -262,3 +262,23 @@ def test_closing_does_not_wait_for_one_that_hangs(stage: Stage, hanging: type[Ha
     reflector.close()
     assert not hanging.let_go.is_set()
     hanging.let_go.set()
+
+
+@pytest.mark.parametrize("fault", [None, RuntimeError])
+def test_an_extractor_that_can_be_closed_is_closed(
+    stage: Stage, fault: type[Exception] | None
+) -> None:
+    """The connections of one to an endpoint stayed open after the store was closed."""
+    closed = threading.Event()
+
+    class Closing(Told):
+        def close(self) -> None:
+            closed.set()
+            if fault is not None:
+                raise fault
+
+    stage.append("s", "remember one")
+    reflector = stage.reflector(Closing)
+    assert run_through(reflector).facts == 1 and not closed.is_set()
+    reflector.close()
+    assert closed.wait(60)
