@@ -77,6 +77,14 @@ def test_a_group_is_shown_with_its_members(cli: Cli, memory: Path) -> None:
     (member,) = told["members"]
     assert (member["agent"], member["active"]) == ("ada", True)
     assert "ada: active, joined" in cli("working-memory", memory, "x", "--group", "support").err
+    of_ada = cli("working-memory", memory, "ada", "--group", "support", "--json").json
+    assert of_ada["members"][0]["seen_at"] is None  # who looks from outside is not there
+
+
+def test_a_context_of_a_group_holds_what_the_group_has_in_mind(cli: Cli, memory: Path) -> None:
+    made = cli("context", memory, "bob", "--group", "support", "--json").json
+    assert [each["memory"]["text"] for each in made["items"]] == ["The ferry leaves at 17:15"]
+    assert not made["items"][0]["pinned"]
 
 
 def test_an_empty_one_is_no_error(cli: Cli, memory: Path) -> None:

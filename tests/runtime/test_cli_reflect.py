@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import neverforget as nf
 from neverforget.runtime.cli_reflect import print_failed, reflection_rows, summary
+from tests.fakes.embedding_server import says, serving
+from tests.fakes.extractors import Noting
 from tests.runtime.cli_calls import Cli
 
 SAID = (
@@ -19,12 +22,13 @@ SAID = (
 )
 
 
-def said(path: Path) -> None:
-    settings = {"inline": True, "partitions": 1, "embedder": "none", "extractor": "rules"}
-    with nf.open(path, **settings) as store:  # type: ignore[arg-type]
-        chat = store.session("chat")
-        for text in SAID:
-            chat.append("user", text, name="Ada")
+def said(path: Path, *places: tuple[tuple[str, ...], str], extractor: Any = "rules") -> None:
+    settings: dict[str, Any] = {"inline": True, "partitions": 1, "embedder": "none"}
+    with nf.open(path, **settings, extractor=extractor) as store:
+        for namespace, name in places or (((), "chat"),):
+            chat = store.session(name, namespace=namespace)
+            for text in SAID:
+                chat.append("user", text, name="Ada")
 
 
 def test_reflect_shows_what_was_learned_and_from_which_turns(cli: Cli, tmp_path: Path) -> None:
@@ -56,6 +60,45 @@ def test_reflect_says_what_it_does_not_find(cli: Cli, tmp_path: Path) -> None:
     said(memory)
     ran = cli("reflect", memory, "--session", "chta")
     assert ran.code == 0 and "no turns in chta" in ran.err
+
+
+def test_reflect_keeps_to_the_session_and_the_namespace(cli: Cli, tmp_path: Path) -> None:
+    memory = tmp_path / "memory"
+    said(memory, ((), "chat"), (("acme",), "chat"), (("acme",), "more"), (("acme", "x"), "chat"))
+    told = [
+        cli("reflect", memory, *words, "--json").json
+        for words in (("-N", "acme", "--session", "chat"), ("-N", "acme"), ())
+    ]
+    assert [(each["sessions"], each["turns"]) for each in told] == [(1, 3), (2, 6), (1, 3)]
+
+
+def test_reflect_again_does_what_another_extractor_did(cli: Cli, tmp_path: Path) -> None:
+    memory = tmp_path / "memory"
+    said(memory, extractor=Noting())
+    with nf.open(memory, inline=True, extractor=Noting()) as store:
+        assert store.reflect().facts == 3
+    settings = memory / "store.toml"
+    text = settings.read_text()
+    assert "object:noting-1" in text
+    settings.write_text(text.replace("object:noting-1", "rules"))
+    assert cli("reflect", memory, "--json").json["turns"] == 0
+    again = cli("reflect", memory, "--again", "--json").json
+    assert again["turns"] == 3 and again["extractor"].startswith("rules-")
+
+
+def test_reflect_fails_where_its_extractor_does(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.delenv("NEVERFORGET_EXTRACTOR_KEY", raising=False)
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    memory = tmp_path / "memory"
+    with serving() as model:
+        model.usual = says(lambda text: "no facts, but words")
+        said(memory, extractor=model.name)
+        ran = cli("reflect", memory)
+    assert ran.code == 1 and "failed: chat #0-2, 3 times: it was not the JSON" in ran.out, ran
+    assert "not reflectable" in cli("status", memory).out
 
 
 def test_other_commands_reflect_nothing(cli: Cli, tmp_path: Path) -> None:
