@@ -92,7 +92,8 @@ class Extractor(Protocol):
     An extractor is picklable: it runs in the process of the reflector, one call at a time. It
     depends on nothing but the window. It raises Unavailable or ConnectionError where what it asks
     is away: that lasts, and is no fault of the window. Whatever else it raises, and an answer that
-    comes too late, leaves the window to be tried again, three times at most.
+    comes too late, leaves the window to be tried again, three times at most. It may have a
+    ``close()``, which is called when the reflector ends.
     """
 
     @property
