@@ -17,6 +17,7 @@ from neverforget.storage.errors import NotFound, OutOfSpace, Poisoned
 from neverforget.storage.longterm_results import Changes, MemoryFilter
 from neverforget.storage.region_options import RegionOptions
 from tests.fakes.crash_filesystem import ROOT, CrashFileSystem, Fault, Killed
+from tests.storage.failed_syncs import after_failed_syncs
 from tests.storage.small_longterm import LongTermBench, everything, memory_id
 
 DIRECTORY = ROOT / "lt"
@@ -143,24 +144,9 @@ def test_a_failed_sync_leaves_a_deletion_complete_or_not_begun(operation: str) -
     """The sync in front of it, of its record, of the zeros, of the end: each fails once, and later
     ones succeed falsely.
     """
-    before, after, _, first, _ = expected(operation)
-    counted = CrashFileSystem()
-    DELETIONS[operation](furnished(counted))
-    syncs = [c for c in counted.calls[first:] if c.op == "fdatasync"]
-    for nth in range(1, len(syncs) + 1):
-        fs = CrashFileSystem(nth)
-        b = furnished(fs)
-        fs.inject(Fault("fdatasync", nth=nth, error=errno.EIO))
-        with pytest.raises((Poisoned, OSError)):
-            DELETIONS[operation](b)
-        b.region.close()
-        b.region = b.open()
-        assert seen(b) in (before, after)
-        DELETIONS[operation](b)
-        b.region.close()
-        b.fs = fs.power_cut()
-        b.region = b.open()
-        assert seen(b) == after
+    before, after, _, _, _ = expected(operation)
+    for found, _, b in after_failed_syncs(furnished, DELETIONS[operation], seen):
+        assert found in (before, after) and seen(b) == after
         assert [f for f in b.region.verify() if f.severity == "error"] == []
 
 

@@ -7,19 +7,19 @@ what was acknowledged is there, and nothing else but the change that was under w
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from neverforget.storage.errors import OutOfSpace, Poisoned
+from neverforget.storage.errors import OutOfSpace
 from neverforget.storage.format import Kind
 from neverforget.storage.log_heads import heads_of
 from neverforget.storage.longterm_results import Changes
 from neverforget.storage.region_options import RegionOptions
 from neverforget.storage.working_results import WorkingTask
-from tests.fakes.crash_filesystem import ROOT, CrashFileSystem, Fault, Killed
+from tests.fakes.crash_filesystem import ROOT, CrashFileSystem, Killed
+from tests.storage.failed_syncs import after_failed_syncs
 from tests.storage.small_longterm import LongTermBench, memory_id
 from tests.storage.small_working import MINE, told, work
 from tests.storage.working_life import PLACES, Life, seen
@@ -104,23 +104,9 @@ def test_a_change_is_complete_or_not_begun(change: str, death: str) -> None:
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_failed_sync_leaves_a_change_complete_or_not_begun(change: str) -> None:
-    before, after, answer, first, _ = expected(change)
-    counted = CrashFileSystem()
-    CHANGES[change](furnished(counted))
-    syncs = [c for c in counted.calls[first:] if c.op == "fdatasync"]
-    for nth in range(1, len(syncs) + 1):
-        fs = CrashFileSystem(nth)
-        b = furnished(fs)
-        fs.inject(Fault("fdatasync", nth=nth, error=errno.EIO))
-        with pytest.raises((Poisoned, OSError)):
-            CHANGES[change](b)
-        b.region.close()
-        b.region = b.open()
-        assert seen(b) in (before, after)
-        assert CHANGES[change](b) == answer
-        b.region.close()
-        b.fs = fs.power_cut()
-        b.region = b.open()
+    before, after, answer, _, _ = expected(change)
+    for found, again, b in after_failed_syncs(furnished, CHANGES[change], seen):
+        assert found in (before, after) and again == answer
         assert seen(b) == after
 
 
