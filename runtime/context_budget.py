@@ -113,6 +113,10 @@ class Budget:
         if not turns:  # nothing matters more than what was said last
             turns, used = _newest(gathered, rest)
             summary = min(summary, rest - used)
+        if not turns and not self._pinned:  # there is no room for the frame beside it
+            turns, _ = _newest(gathered, self.room)
+            if turns:
+                return Shares([], turns, 0)
         items = self._filled(rest - used - summary)
         return Shares(self._pinned + items, turns, summary)
 

@@ -111,6 +111,16 @@ def test_the_last_turn_matters_more_than_memories(store: nf.Store, chat: nf.Sess
     assert [turn.seq for turn in made.turns] == [10]
 
 
+def test_the_last_turn_is_there_also_where_it_has_no_room_for_anything_else(
+    store: nf.Store, chat: nf.Session
+) -> None:
+    """Room was kept for the frame of memories that had none, and the context was empty."""
+    told(chat, 10).append("user", "When is the launch?")
+    made = assembled(store, facts(50), 40, chat)
+    assert [turn.seq for turn in made.turns] == [10] and not made.items
+    assert made.summary is None and made.tokens <= 40
+
+
 def test_a_turn_that_is_too_long_ends_the_window(store: nf.Store, chat: nf.Session) -> None:
     told(chat, 3).append("user", "x" * 100_000)
     assert assembled(store, facts(2), 500, chat).turns == ()
