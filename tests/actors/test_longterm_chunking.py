@@ -61,7 +61,10 @@ def seconds_passed(owned: OwnedLongTerm, until: Callable[[], bool]) -> int:
 
     def nothing_is_due() -> bool:
         found = status(owned)
-        pausing = current._tries.pausing == found.waiting > 0 or current._not_before > 0
+        pausing = (
+            current._tries.pausing == found.waiting > 0
+            or current._not_before > owned.clock.monotonic()
+        )
         return found.running == 0 and pausing
 
     for passed in range(100):

@@ -19,6 +19,7 @@ from neverforget.storage.errors import OutOfSpace, Poisoned
 from neverforget.storage.filesystem import LocalFileSystem
 from neverforget.storage.manifest import examine
 from tests.conftest import ROOT
+from tests.fakes.removing import remove_indexes
 from tests.faults.conftest import Disks
 from tests.faults.disks import MIB
 from tests.storage.generation_writer import Writer, text_of
@@ -69,7 +70,7 @@ def test_every_damage_to_every_file_is_reported_and_every_answer_is_right(
         content = path.read_bytes()
         cases = [case for case in damages(content, rng, 5 if long else 1) if case[1] != content]
         for how, damaged in cases if long else rng.sample(cases, 2):
-            shutil.rmtree(writer.derived)
+            remove_indexes(writer.derived)
             shutil.copytree(whole, writer.derived)
             (writer.derived / name).write_bytes(damaged)
             writer.region = writer.open(derived=writer.derived)
@@ -121,7 +122,7 @@ def test_kill_9_while_generations_are_written_costs_nothing(
         writer.stored.close()
         writer.region.close()
         if writer.rounds > limit:  # begin anew, or each look at it takes longer
-            shutil.rmtree(directory)
+            remove_indexes(directory)
             number, acknowledged = number + 1, 0
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from neverforget.storage.errors import EmbedderMismatch
 from neverforget.storage.longterm_row_generations import GENERATIONS_MAX
+from tests.fakes.removing import remove_indexes
 from tests.storage.bytes_left import left_of
 from tests.storage.small_index import IndexBench, indexed
 
@@ -136,7 +137,7 @@ def test_every_damaged_file_is_reported_and_made_anew(
         for name in files:
             if name.name in ("LOCK", ".tantivy-writer.lock", ".tantivy-meta.lock", ".managed.json"):
                 continue
-            shutil.rmtree(bench.derived)
+            remove_indexes(bench.derived)
             shutil.copytree(whole, bench.derived)
             damage(bench.derived / name)
             bench.reopen()
@@ -157,7 +158,7 @@ def test_everything_is_made_anew_where_nothing_is_left(tmp_path: Path) -> None:
         bench.follow()
         bench.stored.publish()
         bench.stored.close()
-        shutil.rmtree(bench.derived)
+        remove_indexes(bench.derived)
         bench.stored = bench.open_derived()
         assert bench.index.view().waiting == 12
         check(bench, 0, 11)
@@ -173,7 +174,7 @@ def test_files_of_other_memories_are_not_believed(tmp_path: Path) -> None:
         two.follow()
         two.stored.publish()
         two.stored.close()
-        shutil.rmtree(two.derived)
+        remove_indexes(two.derived)
         shutil.copytree(one.derived, two.derived)
         two.stored = two.open_derived()
         assert two.stored.findings

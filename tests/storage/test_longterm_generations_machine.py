@@ -17,6 +17,7 @@ import pytest
 from neverforget.storage.errors import NotFound
 from neverforget.storage.longterm_results import Status
 from neverforget.storage.longterm_view import rows_of_vectors
+from tests.fakes.removing import remove_indexes
 from tests.storage.small_index import IndexBench
 from tests.storage.small_longterm import SPLITTER, parts_of
 
@@ -138,7 +139,7 @@ class Machine:
         shutil.copytree(self.directory, copy)
         killed.stored.close()
         killed.region.close()
-        shutil.rmtree(self.directory)
+        remove_indexes(self.directory)
         copy.rename(self.directory)
         killed.region = killed.open(derived=killed.derived)
         killed.stored = killed.open_derived()

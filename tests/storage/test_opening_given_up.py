@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
 
 from neverforget.storage import longterm_generations
+from tests.fakes.removing import remove_indexes
 from tests.storage.small_index import indexed
 from tests.storage.test_vector_training import GivenUp, giving_up_after
 
@@ -32,7 +32,7 @@ def test_an_opening_that_is_given_up_leaves_no_lock_and_no_reader(
         bench.region.sync()
         bench.stored.close()
         if state == "lost":
-            shutil.rmtree(bench.derived)
+            remove_indexes(bench.derived)
         log_bodies = bench.region.state.bodies
         given_up = 0
         while True:
