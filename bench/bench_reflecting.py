@@ -265,7 +265,8 @@ def run(options: Options) -> Table:
         "the reflector, two partitions, the long-term owner and the client are five processes on "
         "the machine's cores",
         "it reflects as fast as it can here; by itself it does as much as is said, a few windows "
-        "at a time. What the slowest appends wait for is the disk: three syncs for a window",
+        "at a time. The slowest appends wait for the disk (three syncs for a window) and for a "
+        "processor",
     ]
     return Table(
         "reflecting", "Reflecting on what was said, behind the back of appends", notes, rows
