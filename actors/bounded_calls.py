@@ -4,8 +4,9 @@ A thread cannot be ended from outside. So one that hangs is left behind, and whi
 is started: each call says at once that there is no answer. When it comes back after all, its answer
 is dropped and calls go through again.
 
-A process that ends waits a moment for calls under way: a thread that comes back from compiled code
-into an interpreter that is gone takes the process down with SIGABRT.
+A process that ends waits a moment for calls under way, and longer for those in compiled code that
+ends by itself: a thread that comes back from there into an interpreter that is gone takes the
+process down with SIGABRT or SIGSEGV.
 """
 
 from __future__ import annotations
@@ -14,20 +15,38 @@ import atexit
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from neverforget.storage.errors import Unavailable
 
 EXIT_S = 5.0  # for which a process that ends waits for calls under way
+COMPILED_EXIT_S = 60.0  # and for those in compiled code, which take seconds on a busy machine
 
 _under_way: set[threading.Thread] = set()
+_in_compiled_code: set[threading.Thread] = set()
 _exiting = threading.Event()
 
 
 def exiting() -> bool:
     """The process ends: what takes long gives up."""
     return _exiting.is_set()
+
+
+@contextmanager
+def compiled_code() -> Iterator[None]:
+    """Around what computes for seconds at most and ends by itself. Unavailable when the process
+    ends already.
+    """
+    thread = threading.current_thread()
+    _in_compiled_code.add(thread)
+    try:
+        if exiting():  # after the add: who ends the process sees either
+            raise Unavailable("the process ends", outcome="not_applied")
+        yield
+    finally:
+        _in_compiled_code.discard(thread)
 
 
 class BoundedCalls:
@@ -110,7 +129,11 @@ def _wait_for_calls() -> None:
     for thread in list(_under_way):
         if thread.is_alive():  # one that is not started yet cannot be joined
             thread.join(max(0.0, until - time.monotonic()))
+    until = time.monotonic() + COMPILED_EXIT_S
+    while _in_compiled_code and time.monotonic() < until:
+        time.sleep(0.01)
 
 
 atexit.register(_wait_for_calls)
 os.register_at_fork(after_in_child=_under_way.clear)  # the threads are the parent's
+os.register_at_fork(after_in_child=_in_compiled_code.clear)

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from neverforget.actors.bounded_calls import exiting
+from neverforget.actors.bounded_calls import compiled_code
 from neverforget.actors.embedder_contract import NotEmbedded, Vectors
 from neverforget.runtime import text_windows
 from neverforget.runtime.wordpiece import CLS, SEP, bert_uncased
@@ -80,8 +80,6 @@ class MiniLMEmbedder:
                 )
         rows = np.empty((len(texts), DIMENSION), np.float32)
         for group in groups([len(ids) + 2 for ids in pieces]):
-            if exiting():
-                raise Unavailable("the process ends", outcome="not_applied")
             if self._closings != closings:
                 raise ConnectionError("it was closed")
             rows[group] = self._run([[CLS, *pieces[index], SEP] for index in group])
@@ -101,7 +99,8 @@ class MiniLMEmbedder:
             ids[row, : len(pieces)] = pieces
             mask[row, : len(pieces)] = 1
         feed = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
-        hidden: NDArray[np.float32] = self._model().run(None, feed)[0]
+        with compiled_code():
+            hidden: NDArray[np.float32] = self._model().run(None, feed)[0]
         # The mean over the pieces, each text by itself so that its padding adds nothing.
         means = np.stack([hidden[row, : len(group[row])].mean(axis=0) for row in range(len(group))])
         return np.asarray(means / np.linalg.norm(means, axis=1, keepdims=True), np.float32)

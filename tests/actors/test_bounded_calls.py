@@ -38,6 +38,30 @@ def test_the_end_of_a_process_passes_over_a_call_that_is_about_to_begin(monkeypa
     assert bounded_calls.exiting()
 
 
+def test_the_end_of_a_process_waits_for_compiled_code_and_lets_none_begin(
+    monkeypatch: Any,
+) -> None:
+    """A busy machine took longer for a group of texts than a process that ended waited: SIGSEGV."""
+    monkeypatch.setattr(bounded_calls, "_exiting", threading.Event())
+    monkeypatch.setattr(bounded_calls, "EXIT_S", 0.0)
+    begun, done = threading.Event(), []
+
+    def compute() -> None:
+        with bounded_calls.compiled_code():
+            begun.set()
+            bounded_calls._exiting.wait()
+            done.append(1)
+
+    thread = threading.Thread(target=compute)
+    thread.start()
+    begun.wait()
+    bounded_calls._wait_for_calls()
+    assert done == [1] and not bounded_calls._in_compiled_code
+    with pytest.raises(Unavailable, match="the process ends"), bounded_calls.compiled_code():
+        pytest.fail("begun in a process that ends")
+    thread.join()
+
+
 def test_while_a_call_hangs_no_other_is_begun() -> None:
     calls = BoundedCalls("it", 0.01, "wait", one_at_a_time=False)
     let_go = threading.Event()
