@@ -29,11 +29,6 @@ _in_compiled_code: set[threading.Thread] = set()
 _exiting = threading.Event()
 
 
-def exiting() -> bool:
-    """The process ends: what takes long gives up."""
-    return _exiting.is_set()
-
-
 @contextmanager
 def compiled_code() -> Iterator[None]:
     """Around what computes for seconds at most and ends by itself. Unavailable when the process
@@ -42,7 +37,7 @@ def compiled_code() -> Iterator[None]:
     thread = threading.current_thread()
     _in_compiled_code.add(thread)
     try:
-        if exiting():  # after the add: who ends the process sees either
+        if _exiting.is_set():  # after the add: who ends the process sees either
             raise Unavailable("the process ends", outcome="not_applied")
         yield
     finally:

@@ -35,7 +35,7 @@ def test_the_end_of_a_process_passes_over_a_call_that_is_about_to_begin(monkeypa
     monkeypatch.setattr(bounded_calls, "_exiting", threading.Event())
     monkeypatch.setattr(bounded_calls, "_under_way", {threading.Thread()})
     bounded_calls._wait_for_calls()
-    assert bounded_calls.exiting()
+    assert bounded_calls._exiting.is_set()
 
 
 def test_the_end_of_a_process_waits_for_compiled_code_and_lets_none_begin(
