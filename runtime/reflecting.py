@@ -162,8 +162,7 @@ class DueWait:
             left_s = None if self._until is None else self._until - now
             try:
                 yield Call(REFLECTOR, WakeReflector(0), left_s)
-                told: ReflectorStatusReply = yield Call(REFLECTOR, Status(0), left_s)
-                said = told
+                said = yield Call(REFLECTOR, Status(0), left_s)
             except Unavailable:
                 pass  # it is away, or on another node; it looks by itself, too
             self._check_progress(said, due)
@@ -187,11 +186,11 @@ def info(
     somebody has needed the reflector; who asks how it is must not be the one.
     """
     found = [lag for lag in lags if lag is not None]
-    reply, error = None, None
+    reply: ReflectorStatusReply | None = None
+    error = None
     if runs:
         try:
-            told: ReflectorStatusReply = yield Call(REFLECTOR, Status(0), STATUS_S)
-            reply = told
+            reply = yield Call(REFLECTOR, Status(0), STATUS_S)
         except Unavailable as away:
             error = away.message
     failed = [
