@@ -116,6 +116,10 @@ def prepare(
         _finish(fs, path)
     identity = check_identity(fs, path, store_id=store_id, what="store")
     _check_partitions(fs, path, config, stored)
+    if config.replica is not None:
+        from neverforget.runtime.replica_settings import publish
+
+        publish(path / REGIONS_FOLDER, identity.store_id, config)
     return StoreDirectory(path, identity.store_id, config)
 
 

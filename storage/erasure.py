@@ -39,7 +39,7 @@ from neverforget.storage.repeats import Repeats
 from neverforget.storage.results import ErasureView
 from neverforget.storage.runs import Runs
 from neverforget.storage.session_index import Session
-from neverforget.storage.zeroing import record_erased, zero_ranges
+from neverforget.storage.zeroing import record_erased, unreachable_objects, zero_ranges
 
 CONFIRMED = "confirmed"
 RANGES_MAX = 1_000_000  # of one ERASING record: 12 MB
@@ -102,6 +102,7 @@ class Eraser:
         if runs is not None:
             check_runs(session, runs)
         plan = self._plan(session, name, None if runs is None else Runs(runs))
+        plan.unreachable += unreachable_objects(self._state)
         # What is named must be durable, and known to be, before it is zeroed.
         log.write()
         log.sync()
@@ -146,6 +147,8 @@ class Eraser:
             return None
         position, header = repeated.records[0]
         if header.kind == Kind.ERASING:
+            if position in self._state.unfinished and self._state.shipper is not None:
+                self.complete_unfinished()  # the replica did not answer the first time
             _, body = self._state.control(position)
             digest = body.get(F[ControlField.DIGEST])
             if digest is None:
@@ -163,7 +166,7 @@ class Eraser:
                     turns,
                     body[F[ControlField.BYTES]],
                     positions[:turns],
-                    [_EVER_UNREACHABLE],
+                    [_EVER_UNREACHABLE, *unreachable_objects(self._state)],
                     header.timestamp,
                 )
         raise Conflict(
