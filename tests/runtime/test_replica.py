@@ -25,10 +25,10 @@ def opened(path: Path, replica: Path, **how: Any) -> nf.Store:
 
 
 def until(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
+    deadline, pause = time.monotonic() + PATIENCE_S, threading.Event()
     while not true():
         assert time.monotonic() < deadline, "in vain"
-        time.sleep(0.01)
+        pause.wait(0.01)
 
 
 def objects(replica: Path, log: str = "partition-0") -> list[Path]:
