@@ -19,9 +19,10 @@ from tests.runtime.conversation_files import chatgpt_conversation, message_node
 
 COMMANDS = (
     "serve", "status", "sessions", "append", "tail", "page", "import", "export", "verify", "backup",
-    "restore", "config", "demo", "remember", "recall", "get", "memories", "revise", "history", "tag",
-    "relate", "forget", "undo-forget", "archive", "unarchive", "purge", "erase", "audit", "deletion-report",
+    "config", "demo", "remember", "recall", "get", "memories", "revise", "history", "tag", "relate",
+    "forget", "undo-forget", "archive", "unarchive", "purge", "erase", "audit", "deletion-report",
     "reindex", "chunks", "context", "working-memory", "migrate-chunked", "reflect", "agents",
+    "restore",
 )  # fmt: skip
 
 
