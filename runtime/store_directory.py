@@ -8,6 +8,7 @@ directory never looks like an empty store because something of it is missing.
 
 from __future__ import annotations
 
+import logging
 import shutil
 import uuid
 from collections.abc import Callable
@@ -48,7 +49,9 @@ from neverforget.storage.segment import SEGMENT_HEADER_BYTES, segment_path
 if TYPE_CHECKING:
     from neverforget.storage.region_options import RegionOptions
 
+log = logging.getLogger(__name__)
 REGIONS_FOLDER = "regions"
+SHIPPED_FILE = "SHIPPED"  # as ``storage/shipping_mark.py`` has it, which loads much
 HOST_LOG = "host.log"
 START_LOCK = "START"
 _UNFINISHED_FOLDER = "regions.unfinished"
@@ -143,6 +146,8 @@ def prepare(
         from neverforget.runtime.replica_settings import publish
 
         publish(path / REGIONS_FOLDER, identity.store_id, config)
+    elif any((path / REGIONS_FOLDER).glob(f"*/{SHIPPED_FILE}")):
+        log.warning("%s was shipped to a replica before; it is opened without one now", path)
     return StoreDirectory(path, identity.store_id, config)
 
 

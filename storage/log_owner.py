@@ -83,12 +83,15 @@ class LogOwner:
             return False
         log.write()
         log.sync()
+        proven = log.durable
         try:
             log.noop(self._owned.clock.now_us())
         except OutOfSpace:
             return False
         log.write()
         log.sync()
+        if self.shipper is not None:
+            self.shipper.leave_out(proven, log.durable)
         return True
 
     def backup(

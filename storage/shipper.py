@@ -101,6 +101,7 @@ class Shipper:
         self._now_us = now_us
         self._lock = threading.RLock()  # the status is asked on other threads
         self._told = 0
+        self._proof = (0, 0)
         self._wanted = 0
         self._answers: deque[Answer] = deque()
         self._news = threading.Event()
@@ -126,8 +127,8 @@ class Shipper:
                 if isinstance(answer, Persisted):
                     self._log.epoch = answer.epoch
                 actions += machine.handle(answer, now_us)
-            durable = self._log.durable
-            if durable > self._told:
+            durable = self._untold()
+            if durable is not None:
                 self._told = durable
                 actions += machine.handle(Durable(durable), now_us)
             if wanted > self._wanted:
@@ -146,10 +147,23 @@ class Shipper:
     def deadline(self) -> float | None:
         """When ``look`` must be called, in seconds of the owner's monotonic clock."""
         with self._lock:
-            if self._answers or (self._log.durable > self._told and self.stopped is None):
+            if self._answers or (self._untold() is not None and self.stopped is None):
                 return 0.0
             wake_at_us = self._machine.wake_at_us
             return None if wake_at_us is None else wake_at_us / 1e6
+
+    def _untold(self) -> int | None:
+        """What is durable, where the machine does not know it yet and should."""
+        durable = self._log.durable
+        if durable <= self._told or (self._proof[1] == durable and self._told >= self._proof[0]):
+            return None
+        return durable
+
+    def leave_out(self, start: int, stop: int) -> None:
+        """Between these positions stands a record that says nothing but that those before it are
+        durable: it is shipped with the next one, and not as an object of its own.
+        """
+        self._proof = start, stop
 
     @property
     def shipped(self) -> int:
@@ -172,15 +186,17 @@ class Shipper:
         with self._lock:
             return self._machine.may_append(self._now_us())
 
-    def wait(self, position: int, timeout_s: float) -> bool:
+    def wait(self, position: int, timeout_s: float, *, patient: bool = True) -> bool:
         """Go on until everything up to ``position`` is shipped. False: it is not, in time, or this
-        owner had to stop.
+        owner had to stop, or, where it is not ``patient``, the store failed to answer once.
         """
         until = time.monotonic() + timeout_s
+        self._proof = (0, 0)
         self.look(position)
         while self.shipped < position and self.stopped is None:
             left_s = until - time.monotonic()
-            if left_s <= 0 or not self._thread.is_alive():
+            given_up = not patient and self._machine.failure is not None
+            if left_s <= 0 or given_up or not self._thread.is_alive():
                 return False
             self._news.wait(min(left_s, 0.1))
             self._news.clear()
@@ -237,7 +253,7 @@ class Shipper:
         """An orderly end: what is durable is shipped, if the store answers. Durability of what was
         acknowledged does not depend on it."""
         if self.ships and self._machine.failure is None:
-            self.wait(self._log.durable, timeout_s)
+            self.wait(self._log.durable, timeout_s, patient=False)
         with self._lock:
             self._note(None)
 

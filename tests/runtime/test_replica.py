@@ -259,3 +259,48 @@ def test_an_erasure_waits_for_a_replica_that_does_not_answer(tmp_path: Path) -> 
     with opened(tmp_path / "store", tmp_path / "away") as store:
         assert store.session("chat").get(0).state == "erased"
         assert b"a secret" not in held(tmp_path / "away")
+
+
+def test_erasing_reaches_what_was_set_aside(tmp_path: Path) -> None:
+    """Two owners of copies, one after the other; the first one's last turn was never shipped."""
+    with opened(tmp_path / "store", tmp_path / "away") as store:
+        store.session("chat").append("user", "one", sync="replica")
+    shutil.copytree(tmp_path / "store", tmp_path / "copy")
+    with opened(tmp_path / "store", tmp_path / "away") as store:
+        (tmp_path / "away").rename(tmp_path / "gone")
+        store.session("chat").append("user", "a secret")
+    (tmp_path / "gone").rename(tmp_path / "away")
+    with opened(tmp_path / "copy", tmp_path / "away") as store:
+        store.session("chat").append("user", "two", sync="replica")
+    with opened(tmp_path / "store", tmp_path / "away") as store:
+        assert texts(store) == ["one", "two"]
+        (aside,) = (tmp_path / "store" / "regions" / "p0" / "aside").iterdir()
+        assert b"a secret" in aside.read_bytes()
+        store.session("chat").erase(confirm=nf.CONFIRMED, by="ada")
+        assert b"a secret" not in aside.read_bytes()
+
+
+# ---- what is not shipped -------------------------------------------------------------------------
+
+
+def test_an_idle_owners_proof_is_no_object_of_its_own(tmp_path: Path) -> None:
+    with opened(tmp_path / "store", tmp_path / "away") as store:
+        for number in range(3):
+            store.session("chat").append("user", f"{number}", sync="replica")
+            # The owner proves its last group 200 ms later; a second later that would be shipped.
+            proven = store.status().owners[0].durable_bytes
+
+            def is_longer(than: int = proven) -> bool:
+                return store.status().owners[0].durable_bytes > than
+
+            until(is_longer)
+        replica = store.status().owners[0].replica
+        assert replica is not None and replica.lag_bytes == 0 and replica.objects == 4
+    with opened(tmp_path / "store", tmp_path / "away") as store:
+        assert texts(store) == ["0", "1", "2"] and store.verify().ok
+
+
+def test_opening_without_it_later_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    opened(tmp_path / "store", tmp_path / "away").close()
+    nf.open(tmp_path / "store", inline=True, replica=None).close()
+    assert "without one now" in caplog.text
