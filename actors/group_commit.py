@@ -66,7 +66,7 @@ class Mutations(Generic[L]):
         self._stages = stages
         self._pendings = pendings
         self._refusal = refusal
-        self._level_max = SYNC_REPLICA if shipped else SYNC_DISK
+        self._shipped = shipped
         self._conflicts: list[tuple[Pending, AnyReply]] = []
 
     def carry_out(self, send: Callable[[], None]) -> None:
@@ -85,7 +85,7 @@ class Mutations(Generic[L]):
                 for_disk.append((pending, reply))
             else:
                 pending.reply(reply)
-        if for_disk or any(end > durable for *_, end in for_replica):
+        if for_disk or (for_replica and any(end > durable for *_, end in for_replica)):
             if len(for_disk) + len(for_replica) < len(self.staged):
                 send()
             region.sync()
@@ -116,7 +116,9 @@ class Mutations(Generic[L]):
                 continue
             end_before = region.log_end
             try:
-                level = self._level(getattr(request, "sync", SYNC_DISK))
+                level = getattr(request, "sync", SYNC_DISK)
+                if level != SYNC_DISK and level != SYNC_PROCESS:
+                    self._check_level(level)
                 reply, end = stage(region, request)
             except Poisoned as error:
                 pending.reply(failure(request.id, outcome_unknown(error)))
@@ -136,10 +138,10 @@ class Mutations(Generic[L]):
                 continue
             self.staged.append((pending, reply, end, level))
 
-    def _level(self, sync: int) -> int:
-        if SYNC_PROCESS <= sync <= self._level_max:
-            return sync
+    def _check_level(self, sync: int) -> None:
         if sync == SYNC_REPLICA:
+            if self._shipped:
+                return
             raise InvalidArgument(
                 'sync is "replica", and this store has no replica; open it with replica="s3://..." '
                 'or another place, or pass sync="disk"'

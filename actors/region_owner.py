@@ -176,7 +176,9 @@ class RegionOwner(ShippedOwner[R]):
 
     def deadline(self) -> float | None:
         due = None
-        shipping = self._shipping_due()
+        region = self._life.region
+        shipper = None if region is None else region.shipper
+        shipping = None if shipper is None else self._shipping_due(shipper)
         for at in (self._life.deadline(), self._sync_at, self._noop_at, shipping, self._due()):
             if at is not None and (due is None or at < due):
                 due = at
@@ -238,8 +240,7 @@ class RegionOwner(ShippedOwner[R]):
         self._pass_time(now)
 
     def check_place(self) -> None:
-        """Look now, and not within a second, whether the directory is still the one that was
-        opened."""
+        """Look now, not within a second, whether the directory is still the one it was."""
         if self._life.check_place():
             self._state_changed()
 

@@ -1,6 +1,5 @@
 """The part of an owner that has to do with its log being shipped: what a turn may do, who waits,
-and what happens when another owner serves it. Without a replica nothing here is called but
-``_shipping_due``, which finds nothing.
+and what happens when another owner serves it. Without a replica nothing here is called.
 """
 
 from __future__ import annotations
@@ -66,11 +65,8 @@ class ShippedOwner(ABC, Generic[R]):
         may_append = shipper.stopped is None and shipper.may_append()
         return self._replicating.admit(pendings, self._mutating, may_append)
 
-    def _shipping_due(self) -> float | None:
-        region = self._life.region
-        shipper = None if region is None else region.shipper
-        if shipper is None:
-            return None
+    def _shipping_due(self, shipper: Shipper) -> float | None:
+        """When ``_ship`` must be called."""
         shipper.wake = self._wake
         return 0.0 if shipper.stopped is not None else shipper.deadline()
 

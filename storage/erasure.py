@@ -93,6 +93,8 @@ class Eraser:
         log = self._state.log
         if confirm != CONFIRMED:
             self._refuse(name, runs, by, reason)
+        if self._state.unfinished and self._state.shipper is not None:
+            self.complete_unfinished()  # the replica did not answer when that was asked
         again = self._answer_again(name, runs, by, reason, request)
         if again is not None:
             return again
@@ -147,8 +149,6 @@ class Eraser:
             return None
         position, header = repeated.records[0]
         if header.kind == Kind.ERASING:
-            if position in self._state.unfinished and self._state.shipper is not None:
-                self.complete_unfinished()  # the replica did not answer the first time
             _, body = self._state.control(position)
             digest = body.get(F[ControlField.DIGEST])
             if digest is None:

@@ -104,6 +104,8 @@ class LongTermEraser:
         if repeated is not None:
             self._finish_first()
             return self._forgetter.answer(self._bodies(repeated), repeated.end)
+        if not dry_run:
+            self._finish_first()
         rows, since = yield from self._forgotten_before(older_than, scope)
         if dry_run or not len(rows):
             return Forgotten(None, len(self._plain(rows)), [], state.log.durable)
@@ -235,6 +237,8 @@ class LongTermEraser:
         digest: bytes,
         bare: tuple[int, ...] = (),
     ) -> Slices[LongTermErasure]:
+        self._finish_first()
+
         def going() -> Going:
             return derived_from(self._state, rows)
 
@@ -264,7 +268,7 @@ class LongTermEraser:
         return self._batches.complete_unfinished()
 
     def _finish_first(self) -> None:
-        """What is asked again may be on record and no more: the replica did not answer then."""
+        """What was asked before may be on record and no more: the replica did not answer then."""
         if self._state.unfinished and self._state.shipper is not None:
             self.complete_unfinished()
 

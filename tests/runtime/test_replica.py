@@ -261,6 +261,25 @@ def test_an_erasure_waits_for_a_replica_that_does_not_answer(tmp_path: Path) -> 
         assert b"a secret" not in held(tmp_path / "away")
 
 
+def test_an_erasure_that_waited_is_done_with_the_next_one(tmp_path: Path) -> None:
+    with opened(tmp_path / "store", tmp_path / "away", deadline_s=1.0) as store:
+        chat = store.session("chat")
+        chat.append("user", "a secret", sync="replica")
+        kept = store.remember("another secret", sync="replica")
+        (tmp_path / "away").rename(tmp_path / "gone")
+        with pytest.raises(nf.Unavailable, match="erasure"):
+            chat.erase([0], confirm=nf.CONFIRMED, by="ada")
+        with pytest.raises(nf.Unavailable, match="erasure"):
+            store.erase(kept.id, confirm=nf.CONFIRMED, by="ada")
+        (tmp_path / "gone").rename(tmp_path / "away")
+        patient = store.scoped(deadline=PATIENCE_S)
+        patient.session("chat").erase([0], confirm=nf.CONFIRMED, by="ada")
+        assert b"a secret" not in held(tmp_path / "away")
+        other = patient.remember("a third")
+        patient.erase(other.id, confirm=nf.CONFIRMED, by="ada")
+        assert b"another secret" not in held(tmp_path / "away", "longterm-0")
+
+
 def test_erasing_reaches_what_was_set_aside(tmp_path: Path) -> None:
     """Two owners of copies, one after the other; the first one's last turn was never shipped."""
     with opened(tmp_path / "store", tmp_path / "away") as store:
