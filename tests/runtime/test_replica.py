@@ -217,6 +217,22 @@ def test_of_two_owners_of_copies_only_the_newer_acknowledges(tmp_path: Path) -> 
             assert texts(store) == ["one", "two", "three", "four"]
 
 
+def test_the_owner_of_memories_is_fenced_as_well(tmp_path: Path) -> None:
+    with opened(tmp_path / "store", tmp_path / "away") as store:
+        store.remember("one", sync="replica")
+    shutil.copytree(tmp_path / "store", tmp_path / "copy")
+    with opened(tmp_path / "store", tmp_path / "away") as zombie:
+        zombie.remember("two", sync="replica")
+        with opened(tmp_path / "copy", tmp_path / "away") as store:
+            store.remember("three", sync="replica")
+            with pytest.raises(OwnerFenced):
+                zombie.remember("lost", sync="replica")
+            with pytest.raises(OwnerFenced):
+                zombie.erase_where(namespace=("x",), confirm=nf.CONFIRMED, by="ada")
+            assert zombie.status().longterm.state == "quarantined"
+            assert {memory.text for memory in store.memories()} == {"one", "two", "three"}
+
+
 def test_a_copy_without_its_place_takes_nothing_away(tmp_path: Path) -> None:
     """As a backup that is opened elsewhere."""
     with opened(tmp_path / "store", tmp_path / "away") as store:
