@@ -13,7 +13,8 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
-from neverforget.actors.messages import SYNC_DISK, SYNC_PROCESS, SYNC_REPLICA, AnyReply
+from neverforget.actors.message_bases import SYNC_REPLICA
+from neverforget.actors.messages import SYNC_DISK, SYNC_PROCESS, AnyReply
 from neverforget.actors.ports import Pending, failure, internal_error
 from neverforget.storage.errors import (
     Conflict,

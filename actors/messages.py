@@ -17,7 +17,6 @@ from neverforget.actors.longterm_messages import LongTermReply, LongTermRequest
 from neverforget.actors.message_bases import (
     SYNC_DISK,
     SYNC_PROCESS,
-    SYNC_REPLICA,
     Producer,
     ProducerSeq,
     Reply,
@@ -43,8 +42,7 @@ PROTOCOL_VERSION = 1
 FRAME_BYTES_MAX = 72 * 1024 * 1024
 
 __all__ = [  # those of others, that are ours too
-    "SYNC_DISK", "SYNC_PROCESS", "SYNC_REPLICA", "HostReply", "HostStatus", "Mark", "OwnerView",
-    "Reply", "Request",
+    "SYNC_DISK", "SYNC_PROCESS", "HostReply", "HostStatus", "Mark", "OwnerView", "Reply", "Request",
 ]  # fmt: skip
 
 

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import Any, Final
 
-from neverforget.actors.messages import SYNC_DISK, SYNC_PROCESS, SYNC_REPLICA
+from neverforget.actors.message_bases import SYNC_REPLICA
+from neverforget.actors.messages import SYNC_DISK, SYNC_PROCESS
 from neverforget.runtime.config import SyncLevel
 from neverforget.runtime.scope import checked_text
 from neverforget.runtime.values import Turn
