@@ -2,7 +2,8 @@
 
 What an answer means: after ``SYNC_DISK`` (and for everything that asks for no level) fdatasync has
 covered it and it survives a power loss; after ``SYNC_PROCESS`` it is in the file and survives the
-death of any process. A repeat of what is not durable yet waits like the original.
+death of any process. ``SYNC_REPLICA`` is durable here, and its answer waits in ``for_replica``
+until it is shipped. A repeat of what is not durable yet waits like the original.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
+from neverforget.actors.message_bases import SYNC_REPLICA
 from neverforget.actors.messages import SYNC_DISK, SYNC_PROCESS, AnyReply
 from neverforget.actors.ports import Pending, failure, internal_error
 from neverforget.storage.errors import (
@@ -47,7 +49,7 @@ Stage = Callable[[T, Any], tuple[AnyReply, int]]
 
 class Mutations(Generic[L]):
     """``stages``: how each kind of request is staged. ``refusal``: why the region takes no writes,
-    None: it does.
+    None: it does. ``shipped``: the log is shipped.
     """
 
     def __init__(
@@ -56,13 +58,17 @@ class Mutations(Generic[L]):
         stages: Mapping[type, Stage[L]],
         pendings: Sequence[Pending],
         refusal: NeverforgetError | None,
+        *,
+        shipped: bool = False,
     ) -> None:
         self.later: deque[Pending] = deque()  # what is no mutation, and what nobody has looked at
-        self.staged: list[tuple[Pending, AnyReply, int, bool]] = []  # ... end, waits for the disk
+        self.staged: list[tuple[Pending, AnyReply, int, int]] = []  # ... end, sync level
+        self.for_replica: list[tuple[Pending, AnyReply, int]] = []  # ... end; durable here
         self._region = region
         self._stages = stages
         self._pendings = pendings
         self._refusal = refusal
+        self._shipped = shipped
         self._conflicts: list[tuple[Pending, AnyReply]] = []
 
     def carry_out(self, send: Callable[[], None]) -> None:
@@ -72,19 +78,22 @@ class Mutations(Generic[L]):
             return
         region = self._region
         region.write()
-        for_disk = []
+        for_disk, for_replica = [], []
         durable = region.durable
-        for pending, reply, end, disk in self.staged:
-            if disk and end > durable:
+        for pending, reply, end, level in self.staged:
+            if level == SYNC_REPLICA:
+                for_replica.append((pending, reply, end))
+            elif level and end > durable:
                 for_disk.append((pending, reply))
             else:
                 pending.reply(reply)
-        if for_disk:
-            if len(for_disk) < len(self.staged):
+        if for_disk or (for_replica and any(end > durable for *_, end in for_replica)):
+            if len(for_disk) + len(for_replica) < len(self.staged):
                 send()
             region.sync()
             for pending, reply in for_disk:
                 pending.reply(reply)
+        self.for_replica = for_replica
         for pending, reply in self._conflicts:
             pending.reply(reply)
         send()
@@ -109,7 +118,9 @@ class Mutations(Generic[L]):
                 continue
             end_before = region.log_end
             try:
-                disk = _waits_for_disk(getattr(request, "sync", SYNC_DISK))
+                level = getattr(request, "sync", SYNC_DISK)
+                if level != SYNC_DISK and level != SYNC_PROCESS:
+                    self._check_level(level)
                 reply, end = stage(region, request)
             except Poisoned as error:
                 pending.reply(failure(request.id, outcome_unknown(error)))
@@ -127,15 +138,17 @@ class Mutations(Generic[L]):
                     raise  # what is staged is in doubt
                 pending.reply(failure(request.id, of_one_request(error)))
                 continue
-            self.staged.append((pending, reply, end, disk))
+            self.staged.append((pending, reply, end, level))
 
-
-def _waits_for_disk(sync: int) -> bool:
-    if sync == SYNC_DISK:
-        return True
-    if sync != SYNC_PROCESS:
+    def _check_level(self, sync: int) -> None:
+        if sync == SYNC_REPLICA:
+            if self._shipped:
+                return
+            raise InvalidArgument(
+                'sync is "replica", and this store has no replica; open it with replica="s3://..." '
+                'or another place, or pass sync="disk"'
+            )
         raise InvalidArgument(f"this owner knows no sync level {sync}")
-    return False
 
 
 def of_one_request(error: Exception) -> NeverforgetError:

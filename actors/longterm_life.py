@@ -30,4 +30,5 @@ def longterm_opening(
         return LongTermRegion.open(fs, directory, shard=spec.shard, **how)
 
     name, label = "the long-term store", f"lt{spec.shard}"
-    return RegionOpening(name, label, spec, fs, clock, lock, open_region, leave)
+    log = f"longterm-{spec.shard}"
+    return RegionOpening(name, label, spec, fs, clock, lock, open_region, leave, shipped_as=log)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-SYNC_PROCESS, SYNC_DISK = 0, 1
+SYNC_PROCESS, SYNC_DISK, SYNC_REPLICA = 0, 1, 2
 
 # What the fields of a record header hold. A frame with other numbers is none.
 Producer = Annotated[int, Meta(ge=0)]  # msgpack has none above 64 bits

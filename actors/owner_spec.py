@@ -9,7 +9,10 @@ from neverforget.storage.region_options import RegionOptions
 
 
 class OwnerSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """Of any owner of a region."""
+    """Of any owner of a region. ``replica``: where its log is shipped. ``replica_writes_alone``: it
+    is written also while the replica cannot be reached at a start. ``replica_takes_over``: from
+    whoever served it last; see ``storage/replica.py``.
+    """
 
     directory: str
     store_id: str
@@ -23,6 +26,11 @@ class OwnerSpec(msgspec.Struct, frozen=True, kw_only=True):
     requests_queued_max: int = 4096
     sync_interval_ms: int = 1000
     noop_after_ms: int = 200
+    replica: str | None = None
+    replica_writes_alone: bool = False
+    replica_lag_bytes: int = 64 * 1024 * 1024
+    replica_lag_s: float = 60.0
+    replica_takes_over: bool = False
 
 
 class PartitionSpec(OwnerSpec, frozen=True, kw_only=True):

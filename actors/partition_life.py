@@ -16,4 +16,7 @@ def partition_opening(
 ) -> RegionOpening[Region]:
     number = spec.partition
     open_region = partial(Region.open, partition=number)
-    return RegionOpening(f"partition {number}", f"p{number}", spec, fs, clock, lock, open_region)
+    return RegionOpening(
+        f"partition {number}", f"p{number}", spec, fs, clock, lock, open_region,
+        shipped_as=f"partition-{number}",
+    )  # fmt: skip

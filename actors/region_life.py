@@ -18,7 +18,6 @@ why. Opening takes as long as the log is long, so ``start`` does it on a thread 
 
 from __future__ import annotations
 
-import gc
 import logging
 import os
 import threading
@@ -33,11 +32,13 @@ from neverforget.storage.errors import (
     NeverforgetError,
     NotFound,
     OutOfSpace,
+    OwnerFenced,
     Poisoned,
     StoreLocked,
     Unavailable,
     UnsupportedFormat,
 )
+from neverforget.storage.free_memory import hide_from_collector
 from neverforget.storage.spare import Submit
 
 __all__ = ["LOCK_WAIT_S", "Opening", "Owned", "RegionLife", "State"]
@@ -73,8 +74,7 @@ R = TypeVar("R", bound=Owned)
 
 class Opening(Protocol[R]):
     """How one owner's region is opened and let go of; both are called on any thread, once at a
-    time. ``name`` is for people, ``label`` for threads.
-    """
+    time. ``name`` is for people, ``label`` for threads."""
 
     name: str
     label: str
@@ -172,18 +172,22 @@ class RegionLife(Generic[R]):
         why = self._store_displaced() or region.displaced()
         if why is None:
             return False
-        self.region = None
-        self._retry_at = self._place_due = None
-        self._end(region)
-        name = self._opening.name
-        self.state = "quarantined"
-        self.reason = (
+        reason = (
             f"{why} while the store was open; what was acknowledged since then may be lost with "
             "it. Put it back, or a backup in its place, then open the store again"
         )
-        self.error = Corrupt(f"{name} is quarantined: {self.reason}", file=self._opening.directory)
-        log.error("%s is quarantined: %s", name, self.reason)
+        message = f"{self._opening.name} is quarantined: {reason}"
+        self.stop(reason, Corrupt(message, file=self._opening.directory))
         return True
+
+    def stop(self, reason: str, error: NeverforgetError) -> None:
+        """Let the region go for good: nothing is served, everybody is told ``error``."""
+        region, self.region = self.region, None
+        self._retry_at = self._place_due = None
+        if region is not None:
+            self._end(region)
+        self.state, self.reason, self.error = "quarantined", reason, error
+        log.error("%s is quarantined: %s", self._opening.name, reason)
 
     def lost(self, error: BaseException) -> bool:
         """The region has failed to write: nothing more is acknowledged until it was opened anew.
@@ -198,8 +202,7 @@ class RegionLife(Generic[R]):
         return False
 
     def close(self) -> None:
-        """Seal what is open, give the lock back. Does not raise: what was acknowledged is safe
-        already, and the next owner recovers whatever this one could not finish."""
+        """Seal what is open, give the lock back. Does not raise: the next owner does the rest."""
         self._join()
         if self._outcome is not None:
             self._accept(self._outcome)
@@ -276,9 +279,9 @@ class RegionLife(Generic[R]):
                 self._opening.close(lost)
             region = self._open(predecessor=read_only)
             if self._opening.role == "worker":  # a process of its own, that holds little else
-                _hide_from_collector()
+                hide_from_collector()
             return _Outcome(region, None)
-        except (StoreLocked, NotFound, Corrupt, UnsupportedFormat) as error:
+        except (StoreLocked, NotFound, Corrupt, UnsupportedFormat, OwnerFenced) as error:
             return _Outcome(None, error)
         except OSError as error:  # OutOfSpace and Poisoned are such
             return _Outcome(read_only or self._open_read_only(), error)
@@ -320,6 +323,11 @@ class RegionLife(Generic[R]):
             case OutOfSpace():
                 self.state = "readonly"
                 self.error = OutOfSpace(f"{name} is read-only: {error}")
+            case OwnerFenced():
+                self.state, self.error, retry = "quarantined", error, False
+            case Unavailable():  # the replica; reads go on where they can
+                self.state = "recovering" if self.region is None else "readonly"
+                self.error = Unavailable(f"{name} is {self.state}: {error}", outcome="not_applied")
             case PermissionError():  # nothing has failed, and no client need wait for it to pass
                 retry = self.region is not None
                 self.state = "readonly" if retry else "quarantined"
@@ -340,11 +348,3 @@ class RegionLife(Generic[R]):
         if retry:
             self._retry_at = self._clock.monotonic() + self._retry_s
             self._retry_s = min(2 * self._retry_s, _RETRY_S_MAX)
-
-
-def _hide_from_collector() -> None:
-    """What a recovered region holds lives as long as the process: a full collection, 30 ms for
-    200,000 sessions, need not walk it."""
-    gc.unfreeze()
-    gc.collect()
-    gc.freeze()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from neverforget.actors.owner_spec import OwnerSpec, region_options
 from neverforget.actors.region_life import LOCK_WAIT_S, Owned
@@ -24,6 +24,7 @@ R = TypeVar("R", bound=Closed)
 class RegionOpening(Generic[R]):
     """An ``Opening``. ``open_region`` is given what every kind of region is opened with. ``leave``
     is called before a region is closed: whatever uses it must have ended when that returns.
+    ``shipped_as``: the name of its log in a replica.
     """
 
     def __init__(
@@ -36,6 +37,8 @@ class RegionOpening(Generic[R]):
         lock: bool,
         open_region: Callable[..., R],
         leave: Callable[[R], None] = lambda region: None,
+        *,
+        shipped_as: str = "",
     ) -> None:
         self.name, self.label = name, label
         self.directory = spec.directory
@@ -46,6 +49,7 @@ class RegionOpening(Generic[R]):
         self._lock = lock
         self._open_region = open_region
         self._leave = leave
+        self._shipped_as = shipped_as
 
     def open(self, *, submit: Submit, read_only: bool, predecessor: R | None) -> R:
         spec = self._spec
@@ -62,7 +66,16 @@ class RegionOpening(Generic[R]):
             submit=submit,
             read_only=read_only,
             predecessor=predecessor,
+            **self._replica(),
         )
+
+    def _replica(self) -> dict[str, Any]:
+        spec = self._spec
+        if spec.replica is None:
+            return {}
+        from neverforget.actors.replica_spec import replica_of
+
+        return {"replica": replica_of(spec, self._shipped_as)}
 
     def close(self, region: R) -> None:
         self._leave(region)

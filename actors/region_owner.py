@@ -16,16 +16,15 @@ Invariants
 from __future__ import annotations
 
 import os
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from neverforget.actors.checks import Checked, Checks
 from neverforget.actors.group_commit import (
     Mutations,
     Stage,
-    Written,
     of_one_request,
     outcome_unknown,
 )
@@ -41,26 +40,14 @@ from neverforget.actors.messages import (
 )
 from neverforget.actors.owner_spec import OwnerSpec
 from neverforget.actors.ports import Pending, failure
-from neverforget.actors.region_life import Opening, Owned, RegionLife
+from neverforget.actors.region_life import Opening, RegionLife
+from neverforget.actors.shipped_owner import R, ShippedOwner
 from neverforget.storage.clock import Clock
 from neverforget.storage.errors import NeverforgetError, Overloaded, Poisoned, Unavailable
 
 T = TypeVar("T")
 
 
-class OwnedRegion(Owned, Written, Checked, Protocol):
-    """A region, as far as its owner knows what it is."""
-
-    @property
-    def written(self) -> int: ...
-
-    @property
-    def unproven(self) -> bool: ...
-
-    def noop_if_idle(self) -> bool: ...
-
-
-R = TypeVar("R", bound=OwnedRegion)
 # What writes and syncs by itself: durable when it returns.
 Act = Callable[[T, Any], AnyReply]
 
@@ -69,7 +56,7 @@ def nothing() -> None:
     pass
 
 
-class RegionOwner(ABC, Generic[R]):
+class RegionOwner(ShippedOwner[R]):
     """A ``Service``. ``open`` or ``start`` it, then hand it to a transport; ``close`` when that has
     stopped. ``number`` stands for it in a Welcome.
     """
@@ -89,6 +76,7 @@ class RegionOwner(ABC, Generic[R]):
         self._number = number
         self._clock = clock
         self._stages, self._acts = stages, acts
+        self._begin_shipping({*stages, *acts}, spec.requests_queued_max)
         self._wake: Callable[[], None] = nothing
         self._life: RegionLife[R] = RegionLife(
             opening, clock, lambda: self._wake(), lock, store_displaced
@@ -127,6 +115,7 @@ class RegionOwner(ABC, Generic[R]):
         closed = Unavailable("the owner has ended; open the store again", outcome="not_applied")
         self._checks.close()
         self._give_up(closed)
+        self._hold_shipped(Unavailable(closed.message, outcome="unknown"))
         self._refuse_held(closed)
         self._life.close()
 
@@ -187,7 +176,10 @@ class RegionOwner(ABC, Generic[R]):
 
     def deadline(self) -> float | None:
         due = None
-        for at in (self._life.deadline(), self._sync_at, self._noop_at, self._due()):
+        region = self._life.region
+        shipper = None if region is None else region.shipper
+        shipping = None if shipper is None else self._shipping_due(shipper)
+        for at in (self._life.deadline(), self._sync_at, self._noop_at, shipping, self._due()):
             if at is not None and (due is None or at < due):
                 due = at
         return due
@@ -198,7 +190,12 @@ class RegionOwner(ABC, Generic[R]):
         if region is None:
             self._hold(pendings)
             return
-        mutations = Mutations(region, self._stages, pendings, self._life.error)
+        shipper = region.shipper
+        if shipper is not None:
+            pendings = self._admitted(shipper, pendings)
+        mutations = Mutations(
+            region, self._stages, pendings, self._life.error, shipped=shipper is not None
+        )
         try:
             mutations.carry_out(send)
             self._acknowledged(region, mutations)
@@ -217,6 +214,9 @@ class RegionOwner(ABC, Generic[R]):
             self._lost(error)
             raise
         self._plan(region, bool(mutations.staged))
+        if shipper is not None:
+            shipper.look(self._replicating.wait(mutations.for_replica))
+            self._replicating.answer(shipper.shipped)
 
     def tick(self, send: Callable[[], None] = nothing) -> None:
         now = self._clock.monotonic()
@@ -235,11 +235,12 @@ class RegionOwner(ABC, Generic[R]):
             except BaseException as error:
                 self._lost(error)
                 raise
+            if region.shipper is not None:
+                self._ship(region.shipper, send)
         self._pass_time(now)
 
     def check_place(self) -> None:
-        """Look now, and not within a second, whether the directory is still the one that was
-        opened."""
+        """Look now, not within a second, whether the directory is still the one it was."""
         if self._life.check_place():
             self._state_changed()
 
@@ -250,6 +251,7 @@ class RegionOwner(ABC, Generic[R]):
             held, self._held = list(self._held), deque()
             self.run(held, send)
         elif error is not None:
+            self._hold_shipped(Unavailable(error.message, outcome="unknown"))
             self._refuse_held(error)
             if self.state == "quarantined":  # nothing will ever come
                 self._give_up(error)
@@ -294,6 +296,7 @@ class RegionOwner(ABC, Generic[R]):
 
     def _lost(self, error: BaseException) -> None:
         self._sync_at = self._noop_at = None
+        self._hold_shipped(outcome_unknown(error))
         if self._life.lost(error):
             self._state_changed()
 

@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import Any, Final
 
+from neverforget.actors.message_bases import SYNC_REPLICA
 from neverforget.actors.messages import SYNC_DISK, SYNC_PROCESS
-from neverforget.runtime.config import SyncLevel, not_yet
+from neverforget.runtime.config import SyncLevel
 from neverforget.runtime.scope import checked_text
 from neverforget.runtime.values import Turn
 from neverforget.storage.errors import InvalidArgument
@@ -16,7 +17,7 @@ from neverforget.storage.format import SEQ_MAX
 from neverforget.storage.type_names import a_type
 
 LIMIT_MAX = 1_000_000
-SYNC_CODES = {"disk": SYNC_DISK, "process": SYNC_PROCESS}
+SYNC_CODES = {"disk": SYNC_DISK, "process": SYNC_PROCESS, "replica": SYNC_REPLICA}
 _REPR_CHARACTERS_MAX = 60
 
 
@@ -78,9 +79,7 @@ def sync_code(sync: SyncLevel | None, default: SyncLevel) -> int:
     try:
         return SYNC_CODES[default if sync is None else sync]
     except (KeyError, TypeError):
-        raise InvalidArgument(
-            f'sync is {sync!r}; pass "disk" or "process"{not_yet(sync)}'
-        ) from None
+        raise InvalidArgument(f'sync is {sync!r}; pass "disk", "process" or "replica"') from None
 
 
 def runs_of(seqs: Any) -> list[tuple[int, int]]:

@@ -30,6 +30,7 @@ from neverforget.runtime import (
     cli_operation,
     cli_recall,
     cli_reflect,
+    cli_replica,
     cli_status,
     cli_transfer,
 )
@@ -84,6 +85,7 @@ COMMANDS = (
     cli_memory,
     cli_recall,
     cli_reflect,
+    cli_replica,
     cli_memory_changes,
     cli_chunks,
     cli_context,

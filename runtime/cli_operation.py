@@ -98,21 +98,36 @@ def serve(
 VERIFY_EXAMPLES = """
 neverforget verify ./memory
 neverforget verify ./memory --json || alert
+neverforget verify ./memory --remote       (and every object of its replica)
 """
 
 
-def verify(store: StoreArgument, as_json: JsonOption = False) -> None:
+def verify(
+    store: StoreArgument,
+    remote: Annotated[
+        bool, typer.Option("--remote", help="Read every object of the replica as well.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
     """Read everything; check every checksum and index.
 
     Exit code 1 if bytes are lost.
     """
+    objects = None
     with opened(store) as opened_store, errors().status("reading every record") as _:
         report = opened_store.verify()
+        if remote:
+            from neverforget.runtime.remote_verifying import verify_remote
+
+            report, objects = verify_remote(opened_store, report)
     if as_json:
         print_json(msgspec.to_builtins(report))
     else:
         verdict = Text("ok", "bold green") if report.ok else Text("damaged", "bold red")
-        text = Text.assemble(verdict, f"  {report.records:,} records, {size(report.bytes)} read")
+        counted = f"  {report.records:,} records, {size(report.bytes)} read"
+        if objects is not None:
+            counted += f", {objects:,} objects"
+        text = Text.assemble(verdict, counted)
         console().print(text)
         print_findings(report.findings)
     if not report.ok:

@@ -111,10 +111,36 @@ def _print_status(found: Status) -> None:
     out.print(table)
     _print_longterm(found.longterm)
     _print_reflection(found.reflection)
+    _print_replica(found)
     for owner in found.owners:
         if owner.reason:
             out.print(f"partition {owner.partition}: {printable(owner.reason)}", markup=False)
     print_findings(found.findings)
+
+
+def _print_replica(found: Status) -> None:
+    """How far each log is shipped, where they are."""
+    logs = {f"partition {owner.partition}": owner.replica for owner in found.owners}
+    logs["memories"] = found.longterm.replica
+    shipped = {name: replica for name, replica in logs.items() if replica is not None}
+    if not shipped:
+        return
+    out = console()
+    out.print()
+    numbers = ("objects", "shipped", "behind", "for")
+    table = columns("replica", "state", *numbers, "place", right=numbers)
+    for name, replica in shipped.items():
+        said = replica.state if replica.error is None else f"{replica.state}: {replica.error}"
+        table.add_row(
+            name,
+            printable(said),
+            f"{replica.objects:,}",
+            size(replica.shipped_bytes),
+            size(replica.lag_bytes),
+            f"{replica.lag_s:,.1f} s",
+            printable(replica.place),
+        )
+    out.print(table)
 
 
 def _memories(longterm: LongTermInfo) -> str:

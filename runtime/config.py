@@ -23,13 +23,13 @@ from neverforget.runtime.setting_checks import (
     SyncLevel,
     check_embedder,
     check_extractor,
+    check_replica,
     check_seconds,
     check_seconds_or_zero,
     check_summarizer,
     check_sync,
     check_weight,
     check_zone,
-    not_yet,
     one_of,
     whole,
 )
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from neverforget.actors.extractor_contract import Extractor
     from neverforget.actors.summarizer_contract import Summarizer
 
-__all__ = ["SYNC_LEVELS", "Settings", "SyncLevel", "check_seconds", "not_yet"]  # from elsewhere
+__all__ = ["SYNC_LEVELS", "Settings", "SyncLevel", "check_seconds"]  # from elsewhere
 
 STORE_TOML = "store.toml"
 LONGTERM_FOLDER = "longterm"  # in it, by number, the directories of its owners
@@ -91,9 +91,16 @@ class Config:
             the one person whom the query names was speaking.
         recall_candidates: how many memories each of these searches contributes.
         recall_rrf_k: how little the first ranks stand out under ``fusion="rrf"``.
+        replica: where every log is shipped to, so that a lost disk loses nothing that is there:
+            "s3://BUCKET/PREFIX", "gs://...", "az://..." or "file:///FOLDER". None: nowhere.
+        replica_unreachable: what an owner does that starts while the replica does not answer:
+            "reads" (it serves reads only) or "write" (another owner may write elsewhere as well).
+        replica_lag_bytes, replica_lag_s: appends wait while so much of a log, or so old a part of
+            it, is durable here and not shipped.
     Client (each handle has its own):
-        sync: what ``append`` waits for: "disk" (survives a power loss) or "process" (survives the
-            death of any process, not of the machine).
+        sync: what ``append`` waits for: "disk" (survives a power loss), "process" (survives
+            the death of any process, not of the machine) or "replica" (survives that of the
+            machine and its disk; needs one).
         deadline_s: seconds that one call may take, retries included.
     """
 
@@ -121,6 +128,10 @@ class Config:
     recall_speaker: float = 0.15
     recall_candidates: int = 100
     recall_rrf_k: int = 60
+    replica: str | None = None
+    replica_unreachable: str = "reads"
+    replica_lag_bytes: int = 64 * MIB
+    replica_lag_s: float = 60.0
     sync: SyncLevel = "disk"
     deadline_s: float = 30.0
 
@@ -224,6 +235,10 @@ CHECKS: dict[str, Callable[[str, object], None]] = {
     "recall_speaker": check_weight,
     "recall_candidates": whole(1, 10_000),
     "recall_rrf_k": whole(1, 10_000),
+    "replica": check_replica,
+    "replica_unreachable": one_of(("reads", "write")),
+    "replica_lag_bytes": whole(MIB, 1 << 40),
+    "replica_lag_s": check_seconds,
     "sync": check_sync,
     "deadline_s": check_seconds,
 }

@@ -49,6 +49,10 @@ class OwnerSpecs:
             "reply_bytes_max": config.reply_bytes_max,
             "requests_queued_max": config.requests_queued_max,
             "sync_interval_ms": config.sync_interval_ms,
+            "replica": config.replica,
+            "replica_writes_alone": config.replica_unreachable == "write",
+            "replica_lag_bytes": config.replica_lag_bytes,
+            "replica_lag_s": config.replica_lag_s,
         }
 
     def partition(self, number: int) -> PartitionSpec:

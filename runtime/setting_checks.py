@@ -11,9 +11,9 @@ from neverforget.runtime import embedders, extractors, summarizers
 from neverforget.runtime.object_checks import OBJECT
 from neverforget.storage.errors import InvalidArgument
 
-SyncLevel = Literal["disk", "process"]
+SyncLevel = Literal["disk", "process", "replica"]
 NAME_CHARACTERS_MAX = 512
-SYNC_LEVELS: tuple[SyncLevel, ...] = ("disk", "process")
+SYNC_LEVELS: tuple[SyncLevel, ...] = ("disk", "process", "replica")
 
 
 def whole(low: int, high: int) -> Callable[[str, object], None]:
@@ -39,15 +39,24 @@ def one_of(choices: tuple[str, ...]) -> Callable[[str, object], None]:
 def check_sync(name: str, value: object) -> None:
     if value not in SYNC_LEVELS:
         raise InvalidArgument(
-            f"{name} must be {' or '.join(map(repr, SYNC_LEVELS))}, not {value!r}{not_yet(value)}"
+            f"{name} must be {' or '.join(map(repr, SYNC_LEVELS))}, not {value!r}"
         )
 
 
-def not_yet(sync: object) -> str:
-    """What to add about a level that is described, and that this version has not."""
-    if sync != "replica":
-        return ""
-    return ' ("replica" needs a store on a cluster, which this version does not have yet)'
+REPLICA_SCHEMES = ("s3", "s3a", "gs", "az", "azure", "abfs", "abfss", "file")
+
+
+def check_replica(name: str, value: object) -> None:
+    """None, or the URL of a bucket or a folder."""
+    if value is None:
+        return
+    scheme, divided, rest = value.partition("://") if isinstance(value, str) else ("", "", "")
+    known = divided and scheme in REPLICA_SCHEMES and rest.isprintable()
+    if not known or (scheme == "file" and not rest.startswith("/")):
+        raise InvalidArgument(
+            f"{name} must be s3://BUCKET[/PREFIX], gs://..., az://... or file:///FOLDER, "
+            f"not {value!r}"
+        )
 
 
 def check_seconds(name: str, value: object) -> None:

@@ -39,5 +39,9 @@ class Settings(TypedDict, total=False):
     recall_speaker: float
     recall_candidates: int
     recall_rrf_k: int
+    replica: str | None
+    replica_unreachable: str
+    replica_lag_bytes: int
+    replica_lag_s: float
     sync: SyncLevel
     deadline_s: float

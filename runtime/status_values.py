@@ -42,6 +42,25 @@ class HostInfo(Struct, frozen=True):
     ray_address: str | None
 
 
+class ReplicaInfo(Struct, frozen=True):
+    """How far a log is shipped, and where.
+
+    state: "everything" (it is shipped as it grows), "unfenced" (it is written while the replica
+        does not answer, as configured) or "stopped".
+    error: why the replica does not answer, or why shipping stopped; None: all is well.
+    objects: number of the last one; ``shipped_bytes``: log position up to which they hold it.
+    lag_bytes, lag_s: what is durable here and not there, and how old the oldest of it is.
+    """
+
+    place: str
+    state: str
+    error: str | None
+    objects: int
+    shipped_bytes: int
+    lag_bytes: int
+    lag_s: float
+
+
 class OwnerInfo(Struct, frozen=True):
     """One partition and who owns it.
 
@@ -52,6 +71,7 @@ class OwnerInfo(Struct, frozen=True):
         had the lock of its region is not counted.
     log_bytes: bytes of log on disk; ``durable_bytes``: log position up to which it is synced.
     recovery_s: seconds the last opening took; ``last_sync_s``: seconds the last sync took.
+    replica: None where the log is not shipped, or nobody may write it now.
     """
 
     name: str
@@ -75,6 +95,7 @@ class OwnerInfo(Struct, frozen=True):
     last_sync_s: float
     syncs: int
     findings: tuple[Finding, ...]
+    replica: ReplicaInfo | None = None
 
 
 class LongTermInfo(Struct, frozen=True):
@@ -134,6 +155,7 @@ class LongTermInfo(Struct, frozen=True):
     recovery_s: float
     syncs: int
     findings: tuple[Finding, ...]
+    replica: ReplicaInfo | None = None
 
 
 class Status(Struct, frozen=True):

@@ -8,8 +8,10 @@ directory never looks like an empty store because something of it is missing.
 
 from __future__ import annotations
 
+import logging
 import shutil
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,7 +37,10 @@ from neverforget.storage.errors import (
 from neverforget.storage.filesystem import FileSystem
 from neverforget.storage.identity import (
     IDENTITY_FILE,
+    Identity,
     check_identity,
+    longterm_identity,
+    region_identity,
     store_identity,
     write_identity,
 )
@@ -44,15 +49,20 @@ from neverforget.storage.segment import SEGMENT_HEADER_BYTES, segment_path
 if TYPE_CHECKING:
     from neverforget.storage.region_options import RegionOptions
 
+log = logging.getLogger(__name__)
 REGIONS_FOLDER = "regions"
+SHIPPED_FILE = "SHIPPED"  # as ``storage/shipping_mark.py`` has it, which loads much
 HOST_LOG = "host.log"
 START_LOCK = "START"
 _UNFINISHED_FOLDER = "regions.unfinished"
+LONGTERM_LOG = "longterm-0"
+RESTORING = "RESTORING"  # holds the id of the store that is being made again; see ``restoring``
 
 # What may stand in a directory that becomes a store: our own traces, and settings made beforehand.
 _NO_OBSTACLE = {
     LOCK_FILE, ENDPOINT_FILE, RUN_FOLDER, HOST_LOG, START_LOCK, STORE_TOML, _UNFINISHED_FOLDER,
     f"{STORE_TOML}.tmp", f"{IDENTITY_FILE}.tmp", f"{ENDPOINT_FILE}.tmp", "lost+found",
+    RESTORING, f"{RESTORING}.tmp",
 }  # fmt: skip
 
 
@@ -63,11 +73,16 @@ class StoreDirectory:
     config: Config
 
     def region(self, partition: int) -> Path:
-        return self.path / REGIONS_FOLDER / f"p{partition}"
+        return region_directory(self.path, partition)
 
     @property
     def longterm(self) -> Path:
         return longterm_directory(self.path)
+
+
+def region_directory(path: Path, partition: int) -> Path:
+    """Of the store at ``path``."""
+    return path / REGIONS_FOLDER / f"p{partition}"
 
 
 def exists(path: Path) -> bool:
@@ -98,28 +113,45 @@ def make_directory(path: Path, *, create: bool) -> None:
 
 
 def prepare(
-    fs: FileSystem, path: Path, asked: Config, *, create: bool = True, store_id: str | None = None
+    fs: FileSystem,
+    path: Path,
+    asked: Config,
+    *,
+    create: bool = True,
+    store_id: str | None = None,
+    restoring: bool = False,
 ) -> StoreDirectory:
     """The store at ``path``, made if nothing is there and ``create`` says so.
 
-    ``store_id``: the one it must be. Raises NotFound, UnsupportedFormat (another store, a newer
-    version, other files), Corrupt, InvalidArgument (settings that do not fit).
+    ``store_id``: the one it must be. ``restoring``: by ``restore``, which is not through yet.
+    Raises NotFound, UnsupportedFormat (another store, a newer version, other files), Corrupt,
+    InvalidArgument (settings that do not fit).
     """
+    if not restoring and fs.exists(path / RESTORING):
+        raise UnsupportedFormat(
+            f"{path} was not restored to the end; run neverforget restore on it again"
+        )
     stored = read_stored(path)
     config = effective(asked, stored)
     if not exists(path):
         if not create:
             raise NotFound(f"there is no store at {path}")
-        _refuse_foreign(fs, path)
+        refuse_foreign(fs, path)
         _make(fs, path, config)
     elif not fs.exists(path / IDENTITY_FILE):
         _finish(fs, path)
     identity = check_identity(fs, path, store_id=store_id, what="store")
     _check_partitions(fs, path, config, stored)
+    if config.replica is not None:
+        from neverforget.runtime.replica_settings import publish
+
+        publish(path / REGIONS_FOLDER, identity.store_id, config)
+    elif any((path / REGIONS_FOLDER).glob(f"*/{SHIPPED_FILE}")):
+        log.warning("%s was shipped to a replica before; it is opened without one now", path)
     return StoreDirectory(path, identity.store_id, config)
 
 
-def _refuse_foreign(fs: FileSystem, path: Path) -> None:
+def refuse_foreign(fs: FileSystem, path: Path) -> None:
     others = sorted(set(fs.list_directory(path)) - _NO_OBSTACLE)
     if others:
         raise UnsupportedFormat(
@@ -134,13 +166,34 @@ def _make(fs: FileSystem, path: Path, config: Config) -> None:
             f"embedder={config.embedder!r} names an object; pass the object itself, in the process "
             "that hosts the store"
         )
-    from neverforget.storage.region import Region
+    store_id = str(uuid.uuid4())
+
+    def identity(log: str) -> Identity:
+        if log == LONGTERM_LOG:
+            return longterm_identity(store_id, 0)
+        return region_identity(store_id, int(log.rpartition("-")[2]))
+
+    make_again(fs, path, config, store_id, identity)
+
+
+def make_again(
+    fs: FileSystem,
+    path: Path,
+    config: Config,
+    store_id: str,
+    identity: Callable[[str], Identity],
+) -> None:
+    """Make the directory of that store, unless it stands: empty regions with the identity that is
+    told for each log, "partition-0" and so on. Goes on where a crash interrupted it.
+    """
+    from neverforget.storage.region_creation import create_region
     from neverforget.storage.region_options import RegionOptions
 
+    if exists(path):
+        return
     unfinished = path / _UNFINISHED_FOLDER
     if fs.exists(unfinished):  # its maker died; it never was a store
         shutil.rmtree(unfinished)
-    store_id = str(uuid.uuid4())
     options = RegionOptions(
         segment_bytes=config.segment_bytes,
         first_segment_bytes=min(config.segment_bytes, RegionOptions().first_segment_bytes),
@@ -148,8 +201,8 @@ def _make(fs: FileSystem, path: Path, config: Config) -> None:
     for partition in range(config.partitions):
         region = unfinished / f"p{partition}"
         fs.make_directory(region)
-        Region.create(fs, region, store_id=store_id, partition=partition, options=options)
-    _make_longterm(fs, unfinished, store_id, config.embedder_name, options)
+        create_region(fs, region, identity(f"partition-{partition}"), options)
+    _make_longterm(fs, unfinished, identity(LONGTERM_LOG), config.embedder_name, options)
     fs.sync_directory(unfinished)
     write_atomic(fs, path / STORE_TOML, store_toml(config))
     fs.rename(unfinished, path / REGIONS_FOLDER)
@@ -158,16 +211,16 @@ def _make(fs: FileSystem, path: Path, config: Config) -> None:
 
 
 def _make_longterm(
-    fs: FileSystem, unfinished: Path, store_id: str, embedder: str, options: RegionOptions
+    fs: FileSystem, unfinished: Path, identity: Identity, embedder: str, options: RegionOptions
 ) -> None:
     from neverforget.storage.embedder_file import EmbedderFile, write_embedder
-    from neverforget.storage.longterm import LongTermRegion
+    from neverforget.storage.region_creation import create_region
 
     directory = longterm_directory(unfinished)
     fs.make_directory(directory.parent)
     fs.make_directory(directory)
     write_embedder(fs, directory, EmbedderFile(embedder))
-    LongTermRegion.create(fs, directory, store_id=store_id, options=options)
+    create_region(fs, directory, identity, options)
     fs.sync_directory(directory.parent)
 
 

@@ -80,7 +80,7 @@ def store_toml(config: Config) -> bytes:
             if name == "embedder":
                 continue  # reindex changes it: it stands in a file with what it has made
             chosen = names is FIXED or (names is HOST and config.sources[name] != "default")
-            if name in names and chosen:
+            if name in names and chosen and values[name] is not None:
                 lines.append(f"{name} = {_toml(values[name])}")
     return ("\n".join(lines) + "\n").encode()
 

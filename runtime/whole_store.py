@@ -32,13 +32,15 @@ from neverforget.runtime.status_values import (
     HostInfo,
     LongTermInfo,
     OwnerInfo,
+    ReplicaInfo,
     VerifyReport,
     finding,
 )
 from neverforget.runtime.status_values import Status as StoreStatus
 from neverforget.runtime.times import from_us
-from neverforget.storage.errors import Corrupt, Unavailable
+from neverforget.storage.errors import Corrupt, OwnerFenced, Unavailable
 from neverforget.storage.longterm_results import LongTermStatus
+from neverforget.storage.results import ReplicaStatus
 
 Progress = Callable[[int, int], None]
 IDLE = "idle"
@@ -125,6 +127,7 @@ def _owner(partition: int, reply: StatusReply, view: OwnerView | None) -> OwnerI
         findings=()
         if region is None
         else tuple(finding(partition, found) for found in region.findings),
+        replica=None if region is None else _replica(region.replica),
     )
 
 
@@ -133,8 +136,8 @@ def _longterm_status(embedder: str) -> Operation[LongTermInfo]:
     reply: LongTermStatusReply
     try:
         reply = yield Call(LONGTERM, Status(0))
-    except (Corrupt, Unavailable) as error:
-        state = "quarantined" if isinstance(error, Corrupt) else "unavailable"
+    except (Corrupt, OwnerFenced, Unavailable) as error:
+        state = "unavailable" if isinstance(error, Unavailable) else "quarantined"
         reply = LongTermStatusReply(0, None, None, state, error.message, 0, 0, 0)
     return _longterm(reply, embedder)
 
@@ -181,6 +184,21 @@ def _longterm(reply: LongTermStatusReply, embedder: str) -> LongTermInfo:
         recovery_s=region.recovery_us / 1e6,
         syncs=region.syncs,
         findings=tuple(finding(None, found) for found in [*region.findings, *index.findings]),
+        replica=_replica(region.replica),
+    )
+
+
+def _replica(told: ReplicaStatus | None) -> ReplicaInfo | None:
+    if told is None:
+        return None
+    return ReplicaInfo(
+        place=told.place,
+        state=told.state,
+        error=told.error,
+        objects=told.objects,
+        shipped_bytes=told.shipped,
+        lag_bytes=told.lag_bytes,
+        lag_s=told.lag_us / 1e6,
     )
 
 
@@ -198,7 +216,7 @@ def verify(context: Context) -> Operation[VerifyReport]:
         partition = None if owner == LONGTERM else owner
         try:
             reply: VerifyReply = yield Call(owner, Verify(0), math.inf)
-        except Corrupt as error:
+        except (Corrupt, OwnerFenced) as error:
             # It is quarantined. That is what was to be found out, and the others are checked too.
             findings.append(_quarantined(partition, error))
             continue
@@ -214,14 +232,14 @@ def verify(context: Context) -> Operation[VerifyReport]:
     return VerifyReport(not lost, tuple(findings), records, read)
 
 
-def _quarantined(partition: int | None, error: Corrupt) -> Finding:
+def _quarantined(partition: int | None, error: Corrupt | OwnerFenced) -> Finding:
     return Finding(
         "quarantined",
         "error",
         partition,
-        error.file or "",
-        error.offset or 0,
-        error.bytes or 0,
+        getattr(error, "file", None) or "",
+        getattr(error, "offset", None) or 0,
+        getattr(error, "bytes", None) or 0,
         error.message,
     )
 

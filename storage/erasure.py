@@ -39,7 +39,7 @@ from neverforget.storage.repeats import Repeats
 from neverforget.storage.results import ErasureView
 from neverforget.storage.runs import Runs
 from neverforget.storage.session_index import Session
-from neverforget.storage.zeroing import record_erased, zero_ranges
+from neverforget.storage.zeroing import record_erased, unreachable_objects, zero_ranges
 
 CONFIRMED = "confirmed"
 RANGES_MAX = 1_000_000  # of one ERASING record: 12 MB
@@ -93,6 +93,8 @@ class Eraser:
         log = self._state.log
         if confirm != CONFIRMED:
             self._refuse(name, runs, by, reason)
+        if self._state.unfinished and self._state.shipper is not None:
+            self.complete_unfinished()  # the replica did not answer when that was asked
         again = self._answer_again(name, runs, by, reason, request)
         if again is not None:
             return again
@@ -102,6 +104,7 @@ class Eraser:
         if runs is not None:
             check_runs(session, runs)
         plan = self._plan(session, name, None if runs is None else Runs(runs))
+        plan.unreachable += unreachable_objects(self._state)
         # What is named must be durable, and known to be, before it is zeroed.
         log.write()
         log.sync()
@@ -163,7 +166,7 @@ class Eraser:
                     turns,
                     body[F[ControlField.BYTES]],
                     positions[:turns],
-                    [_EVER_UNREACHABLE],
+                    [_EVER_UNREACHABLE, *unreachable_objects(self._state)],
                     header.timestamp,
                 )
         raise Conflict(

@@ -7,6 +7,7 @@ itself takes 17) for an owner that will never need them again.
 from __future__ import annotations
 
 import ctypes
+import gc
 import sys
 
 
@@ -19,3 +20,11 @@ def give_back_free_memory() -> None:
     except (OSError, AttributeError):
         return  # another C library
     trim(0)
+
+
+def hide_from_collector() -> None:
+    """What a recovered region holds lives as long as the process: a full collection, 30 ms for
+    200,000 sessions, need not walk it."""
+    gc.unfreeze()
+    gc.collect()
+    gc.freeze()

@@ -7,11 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from neverforget.storage.backup import back_up
 from neverforget.storage.directory_lock import DirectoryLock
 from neverforget.storage.errors import OutOfSpace
 from neverforget.storage.log_state import LogState
+
+if TYPE_CHECKING:
+    from neverforget.storage.results import ReplicaStatus
+    from neverforget.storage.shipper import Shipper
 
 
 class LogOwner:
@@ -78,12 +83,15 @@ class LogOwner:
             return False
         log.write()
         log.sync()
+        proven = log.durable
         try:
             log.noop(self._owned.clock.now_us())
         except OutOfSpace:
             return False
         log.write()
         log.sync()
+        if self.shipper is not None:
+            self.shipper.leave_out(proven, log.durable)
         return True
 
     def backup(
@@ -99,6 +107,23 @@ class LogOwner:
         Raises Poisoned.
         """
         self._log.seal()
+        if self.shipper is not None:
+            self.shipper.finish()
+
+    # ---- beyond this machine ---------------------------------------------------------------------
+
+    @property
+    def shipper(self) -> Shipper | None:
+        """What ships the log; None: nothing does."""
+        return self._owned.shipper
+
+    @property
+    def can_erase(self) -> bool:
+        """False: the objects would keep what is erased here."""
+        return self.shipper is None or self.shipper.ships
+
+    def replica_status(self) -> ReplicaStatus | None:
+        return None if self.shipper is None else self.shipper.status()
 
     @property
     def restarts(self) -> int:
@@ -118,6 +143,8 @@ class LogOwner:
         if self._closed:
             return
         self._closed = True
+        if self.shipper is not None:
+            self.shipper.close()
         self._log.close()
         if self._lock is not None:
             self._lock.release()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from crc32c import crc32c
@@ -28,6 +28,9 @@ from neverforget.storage.lost_ranges import LostRanges
 from neverforget.storage.record import Header, body_of, log_seed, read_header
 from neverforget.storage.recovery import Recovered, SegmentHeads
 from neverforget.storage.results import Finding
+
+if TYPE_CHECKING:
+    from neverforget.storage.shipper import Shipper
 
 # Headers taken in one pass: bounds what opening a large log needs besides the index itself.
 _CHUNK_RECORDS = 1_000_000
@@ -66,6 +69,7 @@ class LogState:
         self.unfinished: dict[int, Ranges] = {}
         self.erasures = 0
         self._indexed_until = 0
+        self.shipper: Shipper | None = None
 
     # ---- reading records -------------------------------------------------------------------------
 

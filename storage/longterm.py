@@ -17,6 +17,7 @@ import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -61,6 +62,9 @@ from neverforget.storage.region_options import RegionOptions
 from neverforget.storage.region_takeover import take_over
 from neverforget.storage.spare import Submit
 from neverforget.storage.table_file import stored_table
+
+if TYPE_CHECKING:
+    from neverforget.storage.replica import Replica
 
 
 class LongTermRegion(
@@ -120,6 +124,7 @@ class LongTermRegion(
         lock_wait_s: float = 0.0,
         read_only: bool = False,
         predecessor: LongTermRegion | None = None,
+        replica: Replica | None = None,
         snapshot: Snapshot | None = None,
         bodies: BodySource | None = None,
         derived: Path | None = None,
@@ -151,9 +156,11 @@ class LongTermRegion(
             submit=submit,
             read_only=read_only,
             held=None if predecessor is None else predecessor.held_lock,
+            replica=replica,
         )
         try:
             state = LongTermState(fs, directory, shard, taken.log, identity.log_id, clock, bodies)
+            state.shipper = taken.shipper
             region = LongTermRegion(state, taken.lock, options, random_bytes, count_tokens)
             if snapshot is None and derived is not None:
                 snapshot = stored_table(fs, derived, identity.log_id)
@@ -171,7 +178,7 @@ class LongTermRegion(
     def _recover(self, recovered: Recovered, snapshot: Snapshot | None) -> None:
         self._torn_bytes = recovered.torn_bytes
         self._state.load(recovered, snapshot)
-        if self._log.poisoned is None:
+        if self._log.poisoned is None and self.can_erase:
             self._eraser.complete_unfinished()
 
     @property
@@ -308,6 +315,7 @@ class LongTermRegion(
             recovery_us=self._recovery_us,
             syncs=log.syncs,
             findings=list(state.findings),
+            replica=self.replica_status(),
         )
 
     def verify(self, before_each: Callable[[], None] = lambda: None) -> LongTermVerification:

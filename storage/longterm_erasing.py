@@ -56,6 +56,7 @@ from neverforget.storage.memory_table import Array
 from neverforget.storage.record import Header
 from neverforget.storage.repeats import Repeated
 from neverforget.storage.slices import Slices
+from neverforget.storage.zeroing import unreachable_objects
 
 _EVER_UNREACHABLE = "backups and exports made before it"
 _PURGE = "purge"
@@ -101,7 +102,10 @@ class LongTermEraser:
         digest = request_digest("purge", [said, asked.by, asked.reason])
         repeated = None if dry_run else self._staging.repeated(asked.request, digest)
         if repeated is not None:
+            self._finish_first()
             return self._forgetter.answer(self._bodies(repeated), repeated.end)
+        if not dry_run:
+            self._finish_first()
         rows, since = yield from self._forgotten_before(older_than, scope)
         if dry_run or not len(rows):
             return Forgotten(None, len(self._plain(rows)), [], state.log.durable)
@@ -233,6 +237,8 @@ class LongTermEraser:
         digest: bytes,
         bare: tuple[int, ...] = (),
     ) -> Slices[LongTermErasure]:
+        self._finish_first()
+
         def going() -> Going:
             return derived_from(self._state, rows)
 
@@ -261,6 +267,11 @@ class LongTermEraser:
         """Carry out what a crash interrupted. How many there were."""
         return self._batches.complete_unfinished()
 
+    def _finish_first(self) -> None:
+        """What was asked before may be on record and no more: the replica did not answer then."""
+        if self._state.unfinished and self._state.shipper is not None:
+            self.complete_unfinished()
+
     # ---- answering -------------------------------------------------------------------------------
 
     def _bodies(self, repeated: Repeated) -> list[tuple[int, Body]]:
@@ -268,6 +279,7 @@ class LongTermEraser:
         return [(position, self._state.control(position)[1]) for position, _ in found]
 
     def _answer_again(self, repeated: Repeated) -> LongTermErasure:
+        self._finish_first()
         position, header = next(r for r in repeated.records if r[1].kind == Kind.ERASING)
         return self._answer(header, self._state.control(position)[1])
 
@@ -279,7 +291,7 @@ class LongTermEraser:
             _few_texts(packed_in(body)),
             details["flagged"],
             details["revised"],
-            [_EVER_UNREACHABLE],
+            [_EVER_UNREACHABLE, *unreachable_objects(self._state)],
             header.timestamp,
         )
 

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType, field
 
-from neverforget.storage.results import AuditView, Finding
+from neverforget.storage.results import AuditView, Finding, ReplicaStatus
 
 Namespace: TypeAlias = tuple[str, ...]
 Span: TypeAlias = tuple[int, int]
@@ -241,3 +241,4 @@ class LongTermStatus(Struct, array_like=True):
     recovery_us: int
     syncs: int
     findings: list[Finding]
+    replica: ReplicaStatus | None = None

@@ -9,6 +9,7 @@ is shipped to it: see ``check_conditions``.
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Iterator
 from datetime import timedelta
@@ -151,6 +152,7 @@ def open_cloud_store(url: str, *, timeout_s: float, **settings: Any) -> CloudSto
     client_options = {
         "timeout": seconds,
         "connect_timeout": seconds,
+        **_plain_http(),
         **settings.pop("client_options", {}),
     }
     retry = {"max_retries": _RETRIES, "retry_timeout": timedelta(seconds=timeout_s)}
@@ -161,6 +163,13 @@ def open_cloud_store(url: str, *, timeout_s: float, **settings: Any) -> CloudSto
     except Exception as error:
         raise InvalidArgument(f"{url}: {str(error).partition(chr(10))[0]}") from error
     return CloudStore(client, url)
+
+
+def _plain_http() -> dict[str, Any]:
+    """Options of ours take the place of those that obstore would find in the environment beside
+    the endpoint and the credentials; a server on a local network may have no TLS."""
+    allowed = os.environ.get("AWS_ALLOW_HTTP", "").lower() in ("1", "true")
+    return {"allow_http": True} if allowed else {}
 
 
 def _tag(meta: Any) -> str:

@@ -15,7 +15,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from neverforget.storage.annotating import Annotator
 from neverforget.storage.appending import Appender
@@ -44,6 +44,9 @@ from neverforget.storage.results import (
 from neverforget.storage.session_index import Digest, SessionIndex
 from neverforget.storage.spare import Submit
 from neverforget.storage.verification import Verification
+
+if TYPE_CHECKING:
+    from neverforget.storage.replica import Replica
 
 Namespace = tuple[str, ...]
 
@@ -105,6 +108,7 @@ class Region(RegionReads, LogOwner):
         lock_wait_s: float = 0.0,
         read_only: bool = False,
         predecessor: Region | None = None,
+        replica: Replica | None = None,
     ) -> Region:
         """Take the region over: lock, epoch, scan. What it then holds is durable.
 
@@ -112,6 +116,7 @@ class Region(RegionReads, LogOwner):
         ``read_only``: serve what lies below the durable mark and write nothing, ever; for when an
         opening raised OutOfSpace or Poisoned. ``predecessor``: such a one, open in this process,
         which goes on serving meanwhile; its lock is this region's when this returns. Close it then.
+        ``replica``: see ``take_over``; adds Unavailable (it does not answer) and OwnerFenced.
         Raises NotFound, UnsupportedFormat, StoreLocked, Corrupt, OutOfSpace, Poisoned (what was
         found could not be made durable), OSError. Nothing is held then.
         """
@@ -133,12 +138,14 @@ class Region(RegionReads, LogOwner):
             submit=submit,
             read_only=read_only,
             held=None if predecessor is None else predecessor.held_lock,
+            replica=replica,
         )
         try:
             index = SessionIndex(digest)
             state = RegionState(
                 fs, directory, partition, taken.log, identity.log_id, clock, index, options
             )
+            state.shipper = taken.shipper
             region = Region(state, taken.lock, options, random_bytes)
             region._recover(taken.recovered)
         except BaseException:
@@ -154,7 +161,7 @@ class Region(RegionReads, LogOwner):
     def _recover(self, recovered: Recovered) -> None:
         self._torn_bytes = recovered.torn_bytes
         self._state.load(recovered)
-        if self._log.poisoned is None:
+        if self._log.poisoned is None and self.can_erase:
             self._eraser.complete_unfinished()
 
     # ---- writes ----------------------------------------------------------------------------------
@@ -291,6 +298,7 @@ class Region(RegionReads, LogOwner):
             last_sync_us=log.last_sync_us,
             syncs=log.syncs,
             findings=list(state.findings),
+            replica=self.replica_status(),
         )
 
     def verify(self, before_each: Callable[[], None] = lambda: None) -> Verification:

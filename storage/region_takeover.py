@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from neverforget.storage.backup import LOG_DIRECTORY
 from neverforget.storage.clock import Clock
@@ -21,6 +23,10 @@ from neverforget.storage.region_options import RegionOptions
 from neverforget.storage.set_aside import QUARANTINE_DIRECTORY, TORN_DIRECTORY
 from neverforget.storage.spare import Submit
 
+if TYPE_CHECKING:
+    from neverforget.storage.replica import Replica
+    from neverforget.storage.shipper import Shipper
+
 
 @dataclass(frozen=True, slots=True)
 class Taken:
@@ -30,8 +36,11 @@ class Taken:
     log: Log
     recovered: Recovered
     acquired: bool
+    shipper: Shipper | None = None
 
     def give_up(self) -> None:
+        if self.shipper is not None:
+            self.shipper.close()
         self.log.close()
         if self.lock is not None and self.acquired:
             self.lock.release()
@@ -48,9 +57,12 @@ def take_over(
     submit: Submit | None,
     read_only: bool,
     held: DirectoryLock | None = None,
+    replica: Replica | None = None,
 ) -> Taken:
     """Raises what ``Region.open`` says; nothing more is held then. ``lock`` None: none is taken.
-    ``held``: this process has it already, and keeps it whatever happens."""
+    ``held``: this process has it already, and keeps it whatever happens. ``replica``: what it holds
+    of the log comes first, and the log goes on being shipped there; not for one that only reads.
+    """
     acquired = held is None and lock is not None
     if held is None and lock is not None:
         held = lock()
@@ -61,11 +73,11 @@ def take_over(
     try:
         path = directory / EPOCH_FILE
         epoch = read_epoch(fs, path) if read_only else next_epoch(fs, path)
-        log, recovered = Log.open(
+        opened = partial(
+            Log.open,
             fs,
             directory / LOG_DIRECTORY,
             log_id=log_id,
-            epoch=epoch,
             torn_directory=directory / TORN_DIRECTORY,
             quarantine_directory=directory / QUARANTINE_DIRECTORY,
             options=options.log,
@@ -73,6 +85,7 @@ def take_over(
             submit=submit,
             read_only=read_only,
         )
+        log, recovered = opened(epoch=epoch)
     except BaseException:
         if held is not None and acquired:
             held.release()
@@ -83,6 +96,20 @@ def take_over(
         if newest >= epoch and not read_only:
             # The EPOCH file was lost, or is of a backup: no epoch is given out twice.
             log.epoch = next_epoch(fs, path, at_least=newest)
+        if replica is not None and not read_only:
+            from neverforget.storage.replica import start_shipping
+
+            log, recovered, shipper = start_shipping(
+                fs,
+                directory,
+                replica,
+                log_id=log_id,
+                log=log,
+                recovered=recovered,
+                reopen=lambda epoch: opened(epoch=epoch),
+                clock=clock,
+            )
+            taken = Taken(held, log, recovered, acquired, shipper)
     except BaseException:
         taken.give_up()
         raise

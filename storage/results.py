@@ -121,6 +121,21 @@ class ErasureView(Struct, array_like=True):
     at: int
 
 
+class ReplicaStatus(Struct, array_like=True):
+    """How far a log is shipped. ``state``: "everything" (it is shipped as it grows), "unfenced"
+    (written without the store, as configured) or "stopped". ``error``: why the store does not
+    answer, or why it stopped. ``objects``: number of the last one. ``shipped``: log position.
+    """
+
+    place: str
+    state: str
+    error: str | None
+    objects: int
+    shipped: int
+    lag_bytes: int
+    lag_us: int
+
+
 class RegionStatus(Struct, array_like=True):
     partition: int
     epoch: int
@@ -137,3 +152,4 @@ class RegionStatus(Struct, array_like=True):
     last_sync_us: int
     syncs: int
     findings: list[Finding]
+    replica: ReplicaStatus | None = None

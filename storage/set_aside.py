@@ -2,7 +2,8 @@
 
 ``torn/``: bytes beyond the durable mark that were cut off; their positions were given to other
 records since. ``quarantine/``: bytes before it that are corrupt; the log still has them at the same
-positions. Both are named by the positions they were copied from.
+positions. ``aside/``: sound records, where an owner found others in the objects at their positions;
+they wait to be salvaged. All are named by the positions they were copied from.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from neverforget.storage.scan import scan
 
 TORN_DIRECTORY = "torn"
 QUARANTINE_DIRECTORY = "quarantine"
+ASIDE_DIRECTORY = "aside"
 
 _NAME = re.compile(r"([0-9a-f]{16})-[0-9a-f]{16}.*")
 
@@ -32,10 +34,10 @@ def erase_copies(
     ranges: Iterable[Sequence[int]],
 ) -> None:
     """Zero the bodies of the records that ``doomed_by`` picks in every copy, whatever of a torn
-    copy belongs to no record that can be told, and the log ``ranges`` in quarantined ones. Durable
-    when it returns.
+    copy, or one set aside, belongs to no record that can be told, and the log ``ranges`` in
+    quarantined ones. Durable when it returns.
     """
-    for name in (TORN_DIRECTORY, QUARANTINE_DIRECTORY):
+    for name in (TORN_DIRECTORY, QUARANTINE_DIRECTORY, ASIDE_DIRECTORY):
         folder = directory / name
         if not fs.exists(folder):
             continue
@@ -48,10 +50,10 @@ def erase_copies(
             try:
                 raw = file.pread(file.size(), 0)
                 doomed = list(_records_of(raw, base, seed, doomed_by))
-                if name == TORN_DIRECTORY:
-                    doomed += _unattributed(raw, base, seed)
-                else:
+                if name == QUARANTINE_DIRECTORY:
                     doomed += _overlaps(ranges, base, len(raw))
+                else:
+                    doomed += _unattributed(raw, base, seed)
                 for offset, length in doomed:
                     file.pwrite([bytes(length)], offset)
                 if doomed:

@@ -35,10 +35,10 @@ from neverforget.storage.segment import (
     write_zeros,
 )
 from neverforget.storage.segments import check_header
+from neverforget.storage.set_aside import ASIDE_DIRECTORY
 from neverforget.storage.shipping_object import ObjectHeader, records_of
 from neverforget.storage.side_file import side_path
 
-ASIDE_DIRECTORY = "aside"
 ASIDE_SUFFIX = ".aside"
 
 

@@ -22,12 +22,19 @@ from neverforget.storage.record import Header, encode_control
 from neverforget.storage.set_aside import erase_copies
 from neverforget.storage.slices import Slices, whole
 
+_OLD_VERSIONS: Final = "versions of objects that the replica's bucket keeps: expire them there"
 _SLICE: Final = 256  # ranges zeroed between two yields: 2 ms
 _UNSYNCED_MAX: Final = 1024 * 1024  # bytes of zeros that one sync writes, as an append waits for it
 
 
 def zeroing(state: LogState, ranges: Ranges, doomed_by: Callable[[Header], bool]) -> Slices[None]:
-    """Step 2. ``doomed_by``: which records of torn and quarantined copies go as well."""
+    """Step 2. ``doomed_by``: which records of torn and quarantined copies go as well. A log that is
+    shipped ships the record first, and zeroes them in the objects last; raises Unavailable or
+    OwnerFenced where that cannot be done, and is carried out again.
+    """
+    shipper = state.shipper
+    if shipper is not None:
+        shipper.confirm()
     unsynced = 0
     for at in range(0, len(ranges), _SLICE):
         for position, length in ranges[at : at + _SLICE]:
@@ -42,6 +49,8 @@ def zeroing(state: LogState, ranges: Ranges, doomed_by: Callable[[Header], bool]
         yield
     erase_copies(state.fs, state.directory, state.log_seed, doomed_by, ranges)
     state.log.sync()
+    if shipper is not None:
+        shipper.erase(ranges)
 
 
 zero_ranges = whole(zeroing)
@@ -61,3 +70,8 @@ def record_erased(state: LogState, position: int) -> None:
     state.log.write()
     state.log.sync()
     state.unfinished.pop(position, None)
+
+
+def unreachable_objects(state: LogState) -> list[str]:
+    """What an erasure's report says of the objects of a log that is shipped."""
+    return [] if state.shipper is None else [_OLD_VERSIONS]

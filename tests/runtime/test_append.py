@@ -159,7 +159,7 @@ def test_a_role_is_kept_as_it_is(chat: nf.Session, role: str) -> None:
         ({"token_count": True}, "token_count"),
         ({"expect_seq": -1}, "expect_seq"),
         ({"expect_seq": "0"}, "expect_seq"),
-        ({"sync": "replica"}, "not have yet"),
+        ({"sync": "replica"}, "has no replica"),
         ({"sync": 1}, "sync"),
         ({"timestamp": datetime(2024, 1, 1)}, "time zone"),
         ({"timestamp": 1.5}, "timestamp"),

@@ -157,7 +157,7 @@ def test_what_another_process_holds_inline_is_locked(tmp_path: Path) -> None:
         ("x", {"namespace": 5}),
         ("x", {"config": {"sync": "disk"}}),
         ("x", {"partitions": 0}),
-        ("x", {"sync": "replica"}),
+        ("x", {"sync": "both"}),
         ("x", {"deadline_s": -1}),
         ("x", {"tokenizer": "cl100k"}),
         ("x", {"no_such_setting": 1}),

@@ -71,7 +71,10 @@ def test_a_client_that_attaches_takes_the_hosts_settings() -> None:
         {"name_digest": "md5"},
         {"tokenizer": None},
         {"segment_bytes": 1},
-        {"sync": "replica"},
+        {"sync": "both"},
+        {"replica": "ftp://host/x"},
+        {"replica": "/a/path"},
+        {"replica_unreachable": "maybe"},
         {"deadline_s": 0},
         {"deadline_s": float("nan")},
         {"deadline_s": "5"},
@@ -82,14 +85,9 @@ def test_values_that_cannot_be_meant_are_refused(wrong: dict[str, Any]) -> None:
         Config(**wrong)
 
 
-def test_a_level_that_is_to_come_says_not_yet() -> None:
-    wrong: Any = "replica"
-    with pytest.raises(nf.InvalidArgument, match="does not have yet"):
-        Config(sync=wrong)
-    with pytest.raises(nf.InvalidArgument, match=r'pass "disk" or "process"$'):
+def test_an_unknown_level_is_refused_with_those_there_are() -> None:
+    with pytest.raises(nf.InvalidArgument, match=r'pass "disk", "process" or "replica"$'):
         sync_code("both", "disk")  # type: ignore[arg-type]
-    with pytest.raises(nf.InvalidArgument, match="does not have yet"):
-        sync_code(wrong, "disk")
 
 
 def test_the_file_holds_what_is_fixed_and_what_the_host_was_told(tmp_path: Path) -> None:

@@ -16,10 +16,10 @@ from neverforget.storage.filesystem import LocalFileSystem
 from neverforget.storage.format import HEADER_BYTES, Kind
 from neverforget.storage.object_store import ObjectStore
 from neverforget.storage.record import encode_control
+from neverforget.storage.set_aside import ASIDE_DIRECTORY
 from neverforget.storage.shipping_asking import ShippingOptions
 from neverforget.storage.shipping_erasing import ShippedEraser
 from neverforget.storage.shipping_events import Level, Serve, Stop
-from neverforget.storage.shipping_local import ASIDE_DIRECTORY
 from tests.fakes.crash_filesystem import CrashFileSystem, Killed
 from tests.storage.object_stores import UnreliableStore, crashing_folder, folder
 from tests.storage.shipping_node import Node

@@ -1,0 +1,114 @@
+"""Opening a log that is shipped: what the objects hold of it comes first.
+
+    recover the log, close it -> find, fence, take over -> open it again, with the fence's epoch
+
+Loaded only where a replica is configured.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from neverforget.storage.clock import Clock
+from neverforget.storage.epoch import EPOCH_FILE, next_epoch
+from neverforget.storage.errors import Corrupt, OwnerFenced, Unavailable
+from neverforget.storage.filesystem import FileSystem
+from neverforget.storage.log import Log
+from neverforget.storage.object_store import open_object_store
+from neverforget.storage.recovery import Recovered
+from neverforget.storage.shipper import Shipper
+from neverforget.storage.shipping_asking import ShippingOptions
+from neverforget.storage.shipping_events import Level, Stop
+from neverforget.storage.shipping_local import LocalCopy
+from neverforget.storage.shipping_machine import Shipping
+from neverforget.storage.shipping_mark import read_mark
+from neverforget.storage.shipping_object import Author, log_prefix, store_bytes
+from neverforget.storage.shipping_opening import Opening
+
+
+class Replica(NamedTuple):
+    """Where a log is shipped to. ``url``: see ``open_object_store``. ``log``: its name there, as
+    "partition-0". ``takes_over``: serve it from here, whoever served it last.
+    """
+
+    url: str
+    store_id: str
+    log: str
+    options: ShippingOptions = ShippingOptions()
+    takes_over: bool = False
+
+
+def start_shipping(
+    fs: FileSystem,
+    directory: Path,
+    replica: Replica,
+    *,
+    log_id: int,
+    log: Log,
+    recovered: Recovered,
+    reopen: Callable[[int], tuple[Log, Recovered]],
+    clock: Clock,
+) -> tuple[Log, Recovered, Shipper]:
+    """``log`` and ``recovered``: as found; the log is closed whatever happens. ``reopen``: opens it
+    anew with that epoch.
+
+    Raises Unavailable where only reads may be served, OwnerFenced where another owner serves it,
+    Corrupt where the objects are not what they must be; else what the log raises.
+    """
+    tail = recovered.tail if recovered.records else 0
+    epoch = log.epoch
+    log.close()
+    store = open_object_store(replica.url)
+    mark = read_mark(fs, directory, int.from_bytes(os.urandom(4), "little"))
+    owner = int.from_bytes(os.urandom(8), "little")
+    author = Author(store_bytes(replica.store_id), log_id, owner, mark.place)
+    here = mark.local_log(tail, expects=False, takes_over=replica.takes_over)
+    machine = Shipping(author, here, replica.options)
+    local = LocalCopy(fs, directory, log_id=log_id, tail=tail, epoch=epoch)
+    prefix = log_prefix(replica.store_id, replica.log)
+
+    def persist(at_least: int) -> int:
+        return next_epoch(fs, directory / EPOCH_FILE, at_least)
+
+    def now_us() -> int:
+        return int(clock.monotonic() * 1e6)
+
+    opening = Opening(
+        machine, store, prefix, local, persist=persist, now_us=now_us, pause=time.sleep
+    )
+    opening.carry_through()
+    if machine.stopped is not None:
+        raise error_of(machine.stopped)
+    if machine.level == Level.READS:
+        _, why = machine.failure or (0, "no answer")
+        raise Unavailable(
+            f"the replica at {store.name} does not answer ({why}); only reads are served until it "
+            "does",
+            outcome="not_applied",
+        )
+    log, recovered = reopen(local.epoch)
+    try:
+        shipper = Shipper(
+            machine, store, prefix, local, log, fs=fs, directory=directory, mark=mark,
+            log_id=log_id, persist=persist, now_us=now_us,
+        )  # fmt: skip
+    except BaseException:
+        log.close()
+        raise
+    return log, recovered, shipper
+
+
+def error_of(stop: Stop) -> OwnerFenced | Corrupt | Unavailable:
+    """What the callers of an owner are told that had to stop."""
+    if stop.why == "fenced":
+        return OwnerFenced(
+            f"{stop.reason}. What was acknowledged here and not shipped stays in this directory; "
+            "open the store where it is served now, or this copy with replica=None to read it"
+        )
+    if stop.why == "refused":
+        return Corrupt(f"the replica is not this log's: {stop.reason}")
+    return Unavailable(f"the log is opened anew: {stop.reason}", outcome="unknown")

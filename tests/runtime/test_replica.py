@@ -1,0 +1,341 @@
+"""Stores whose logs are shipped to a folder: real files, real owners, inline and attached."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import neverforget as nf
+from neverforget.storage.errors import OwnerFenced
+from neverforget.storage.shipping_object import OBJECT_HEADER_BYTES
+from tests.runtime.conftest import SMALL
+
+PATIENCE_S = 30.0
+ONE: dict[str, Any] = {**SMALL, "partitions": 1, "embedder": "none"}
+
+
+def opened(path: Path, replica: Path, **how: Any) -> nf.Store:
+    return nf.open(path, inline=True, agent="ada", replica=f"file://{replica}", **{**ONE, **how})
+
+
+def until(true: Callable[[], bool]) -> None:
+    deadline, pause = time.monotonic() + PATIENCE_S, threading.Event()
+    while not true():
+        assert time.monotonic() < deadline, "in vain"
+        pause.wait(0.01)
+
+
+def objects(replica: Path, log: str = "partition-0") -> list[Path]:
+    (found,) = replica.glob(f"*/{log}")
+    return sorted(found.iterdir())
+
+
+def held(replica: Path, log: str = "partition-0") -> bytes:
+    """The records that the objects hold, one after the other."""
+    return b"".join(path.read_bytes()[OBJECT_HEADER_BYTES:] for path in objects(replica, log))
+
+
+def texts(store: nf.Store, session: str = "chat") -> list[str]:
+    return [turn.content for turn in store.session(session)]
+
+
+# ---- acknowledging -------------------------------------------------------------------------------
+
+
+def test_what_is_acknowledged_at_replica_is_in_an_object(tmp_path: Path) -> None:
+    with opened(tmp_path / "store", tmp_path / "away") as store:
+        chat = store.session("chat")
+        for number in range(5):
+            text = f"said {number}"
+            chat.append("user", text, sync="replica")
+            assert text.encode() in held(tmp_path / "away")
+        chat.append_many([{"role": "user", "content": "many"}], sync="replica")
+        assert b"many" in held(tmp_path / "away")
+        store.remember("Oslo is wet", sync="replica")
+        assert b"Oslo is wet" in held(tmp_path / "away", "longterm-0")
+
+
+def test_a_handle_may_want_it_of_every_append(tmp_path: Path) -> None:
+    with opened(tmp_path / "store", tmp_path / "away", sync="replica") as store:
+        store.session("chat").append("user", "by default")
+        assert b"by default" in held(tmp_path / "away")
+
+
+def test_what_is_durable_here_is_shipped_a_second_later(tmp_path: Path) -> None:
+    with opened(tmp_path / "store", tmp_path / "away") as store:
+        store.session("chat").append("user", "on its way")
+        until(lambda: b"on its way" in held(tmp_path / "away"))
+        until(lambda: store.status().owners[0].replica.lag_bytes == 0)  # type: ignore[union-attr]
+
+
+def test_an_orderly_end_ships_the_rest(tmp_path: Path) -> None:
+    with opened(tmp_path / "store", tmp_path / "away") as store:
+        store.session("chat").append("user", "the last word")
+    assert b"the last word" in held(tmp_path / "away")
+
+
+def test_a_repeat_waits_for_what_it_repeats(tmp_path: Path) -> None:
+    with opened(tmp_path / "store", tmp_path / "away") as store:
+        chat = store.session("chat")
+        first = chat.append("user", "once", key="k")
+        again = chat.append("user", "once", key="k", sync="replica")
+        assert again.seq == first.seq and b"once" in held(tmp_path / "away")
+
+
+def test_many_threads_share_objects_and_keep_their_order(tmp_path: Path) -> None:
+    with opened(tmp_path / "store", tmp_path / "away") as store:
+
+        def say(name: str) -> None:
+            for number in range(20):
+                store.session(name).append("user", f"{name} {number}", sync="replica")
+
+        threads = [threading.Thread(target=say, args=(f"s{n}",)) for n in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for name in ("s0", "s1", "s2", "s3"):
+            assert texts(store, name) == [f"{name} {number}" for number in range(20)]
+
+
+def test_without_a_replica_the_level_is_refused_with_the_remedy(tmp_path: Path) -> None:
+    with nf.open(tmp_path / "store", inline=True, **ONE) as store:
+        chat = store.session("chat")
+        for refused in (
+            lambda: chat.append("user", "x", sync="replica"),
+            lambda: chat.append_many([{"role": "user", "content": "x"}], sync="replica"),
+            lambda: store.remember("x", sync="replica"),
+        ):
+            with pytest.raises(nf.InvalidArgument, match="replica="):
+                refused()
+        assert len(chat) == 0 and store.status().owners[0].replica is None
+
+
+def test_status_says_how_far_it_is(tmp_path: Path) -> None:
+    with opened(tmp_path / "store", tmp_path / "away") as store:
+        store.session("chat").append("user", "x", sync="replica")
+        replica = store.status().owners[0].replica
+        assert replica is not None and (replica.state, replica.error) == ("everything", None)
+        assert replica.objects >= 2 and replica.shipped_bytes > 0
+        until(lambda: store.status().longterm.replica is not None)
+
+
+# ---- opening -------------------------------------------------------------------------------------
+
+
+def test_it_is_kept_in_the_settings_and_found_by_the_next_opening(tmp_path: Path) -> None:
+    with opened(tmp_path / "store", tmp_path / "away") as store:
+        store.session("chat").append("user", "one", sync="replica")
+    with nf.open(tmp_path / "store", inline=True) as store:
+        store.session("chat").append("user", "two", sync="replica")
+        assert texts(store) == ["one", "two"]
+
+
+def test_another_bucket_is_no_fresh_start(tmp_path: Path) -> None:
+    with opened(tmp_path / "store", tmp_path / "away") as store:
+        store.session("chat").append("user", "one", sync="replica")
+    (tmp_path / "empty").mkdir()
+    with opened(tmp_path / "store", tmp_path / "empty") as store:
+        with pytest.raises(nf.Corrupt, match="another bucket"):
+            store.session("chat").append("user", "two")
+        assert store.status().owners[0].state == "quarantined"
+
+
+def test_a_store_that_was_not_shipped_can_be_from_now_on(tmp_path: Path) -> None:
+    with nf.open(tmp_path / "store", inline=True, **ONE) as store:
+        store.session("chat").append("user", "before")
+    with opened(tmp_path / "store", tmp_path / "away") as store:
+        store.session("chat").append("user", "after", sync="replica")
+        assert b"before" in held(tmp_path / "away") and b"after" in held(tmp_path / "away")
+
+
+# ---- a replica that does not answer --------------------------------------------------------------
+
+
+def test_an_owner_that_starts_without_it_serves_reads_until_it_answers(tmp_path: Path) -> None:
+    with opened(tmp_path / "store", tmp_path / "away") as store:
+        store.session("chat").append("user", "one", sync="replica")
+    (tmp_path / "away").rename(tmp_path / "gone")
+    with opened(tmp_path / "store", tmp_path / "away", deadline_s=1.0) as store:
+        assert texts(store) == ["one"]
+        with pytest.raises(nf.Unavailable, match="replica"):
+            store.session("chat").append("user", "two")
+        assert store.status().owners[0].state == "readonly"
+        (tmp_path / "gone").rename(tmp_path / "away")
+        until(lambda: store.status().owners[0].state == "serving")
+        store.session("chat").append("user", "two", sync="replica")
+        assert texts(store) == ["one", "two"]
+
+
+def test_it_writes_alone_where_it_was_told_to(tmp_path: Path) -> None:
+    with opened(tmp_path / "store", tmp_path / "away") as store:
+        store.session("chat").append("user", "one", sync="replica")
+    (tmp_path / "away").rename(tmp_path / "gone")
+    alone: dict[str, Any] = {"replica_unreachable": "write", "deadline_s": 1.0}
+    with opened(tmp_path / "store", tmp_path / "away", **alone) as store:
+        chat = store.session("chat")
+        chat.append("user", "two")
+        with pytest.raises(nf.Unavailable):
+            chat.append("user", "three", sync="replica", key="k")
+        status = store.status().owners[0].replica
+        assert status is not None and status.state == "unfenced" and status.error is not None
+        (tmp_path / "gone").rename(tmp_path / "away")
+        store.scoped(deadline=PATIENCE_S).session("chat").append(
+            "user", "three", sync="replica", key="k"
+        )
+        assert texts(store) == ["one", "two", "three"]
+        assert b"two" in held(tmp_path / "away") and b"three" in held(tmp_path / "away")
+
+
+# ---- another owner -------------------------------------------------------------------------------
+
+
+def test_of_two_owners_of_copies_only_the_newer_acknowledges(tmp_path: Path) -> None:
+    """A disk image was started twice: each owner holds the lock of its own copy."""
+    with opened(tmp_path / "store", tmp_path / "away") as store:
+        store.session("chat").append("user", "one", sync="replica")
+    shutil.copytree(tmp_path / "store", tmp_path / "copy")
+    with opened(tmp_path / "store", tmp_path / "away") as zombie:
+        zombie.session("chat").append("user", "two", sync="replica")
+        with opened(tmp_path / "copy", tmp_path / "away") as store:
+            assert texts(store) == ["one", "two"]
+            store.session("chat").append("user", "three", sync="replica")
+            with pytest.raises(OwnerFenced):
+                zombie.session("chat").append("user", "lost", sync="replica")
+            levels: tuple[Any, ...] = ("process", "disk")
+            for level in levels:
+                with pytest.raises(OwnerFenced):
+                    zombie.session("chat").append("user", "lost", sync=level)
+            assert zombie.status().owners[0].state == "quarantined"
+            store.session("chat").append("user", "four", sync="replica")
+            assert texts(store) == ["one", "two", "three", "four"]
+
+
+def test_the_owner_of_memories_is_fenced_as_well(tmp_path: Path) -> None:
+    with opened(tmp_path / "store", tmp_path / "away") as store:
+        store.remember("one", sync="replica")
+    shutil.copytree(tmp_path / "store", tmp_path / "copy")
+    with opened(tmp_path / "store", tmp_path / "away") as zombie:
+        zombie.remember("two", sync="replica")
+        with opened(tmp_path / "copy", tmp_path / "away") as store:
+            store.remember("three", sync="replica")
+            with pytest.raises(OwnerFenced):
+                zombie.remember("lost", sync="replica")
+            with pytest.raises(OwnerFenced):
+                zombie.erase_where(namespace=("x",), confirm=nf.CONFIRMED, by="ada")
+            assert zombie.status().longterm.state == "quarantined"
+            assert {memory.text for memory in store.memories()} == {"one", "two", "three"}
+
+
+def test_a_copy_without_its_place_takes_nothing_away(tmp_path: Path) -> None:
+    """As a backup that is opened elsewhere."""
+    with opened(tmp_path / "store", tmp_path / "away") as store:
+        store.session("chat").append("user", "one", sync="replica")
+        store.backup(tmp_path / "backup")
+        with opened(tmp_path / "backup", tmp_path / "away") as backup:
+            with pytest.raises(OwnerFenced, match="another place"):
+                backup.session("chat").append("user", "two")
+        store.session("chat").append("user", "two", sync="replica")
+        assert texts(store) == ["one", "two"]
+    with nf.open(tmp_path / "backup", inline=True, replica=None) as backup:
+        assert texts(backup) == ["one"]
+
+
+# ---- erasing -------------------------------------------------------------------------------------
+
+
+def test_erasing_reaches_the_objects(tmp_path: Path) -> None:
+    with opened(tmp_path / "store", tmp_path / "away") as store:
+        chat = store.session("chat")
+        for text in ("keep this", "a secret", "and this"):
+            chat.append("user", text, sync="replica")
+        report = chat.erase([1], confirm=nf.CONFIRMED, by="ada")
+        assert b"a secret" not in held(tmp_path / "away")
+        assert b"keep this" in held(tmp_path / "away") and b"and this" in held(tmp_path / "away")
+        assert any("bucket" in text for text in report.unreachable)
+        memory = store.remember("another secret", sync="replica")
+        store.erase(memory.id, confirm=nf.CONFIRMED, by="ada")
+        assert b"another secret" not in held(tmp_path / "away", "longterm-0")
+
+
+def test_an_erasure_waits_for_a_replica_that_does_not_answer(tmp_path: Path) -> None:
+    with opened(tmp_path / "store", tmp_path / "away") as store:
+        store.session("chat").append("user", "a secret", sync="replica")
+        (tmp_path / "away").rename(tmp_path / "gone")
+        with pytest.raises(nf.Unavailable, match="erasure"):
+            store.scoped(deadline=1.0).session("chat").erase([0], confirm=nf.CONFIRMED, by="ada")
+        assert b"a secret" in held(tmp_path / "gone")
+        (tmp_path / "gone").rename(tmp_path / "away")
+    with opened(tmp_path / "store", tmp_path / "away") as store:
+        assert store.session("chat").get(0).state == "erased"
+        assert b"a secret" not in held(tmp_path / "away")
+
+
+def test_an_erasure_that_waited_is_done_with_the_next_one(tmp_path: Path) -> None:
+    with opened(tmp_path / "store", tmp_path / "away", deadline_s=1.0) as store:
+        chat = store.session("chat")
+        chat.append("user", "a secret", sync="replica")
+        kept = store.remember("another secret", sync="replica")
+        (tmp_path / "away").rename(tmp_path / "gone")
+        with pytest.raises(nf.Unavailable, match="erasure"):
+            chat.erase([0], confirm=nf.CONFIRMED, by="ada")
+        with pytest.raises(nf.Unavailable, match="erasure"):
+            store.erase(kept.id, confirm=nf.CONFIRMED, by="ada")
+        (tmp_path / "gone").rename(tmp_path / "away")
+        patient = store.scoped(deadline=PATIENCE_S)
+        patient.session("chat").erase([0], confirm=nf.CONFIRMED, by="ada")
+        assert b"a secret" not in held(tmp_path / "away")
+        other = patient.remember("a third")
+        patient.erase(other.id, confirm=nf.CONFIRMED, by="ada")
+        assert b"another secret" not in held(tmp_path / "away", "longterm-0")
+
+
+def test_erasing_reaches_what_was_set_aside(tmp_path: Path) -> None:
+    """Two owners of copies, one after the other; the first one's last turn was never shipped."""
+    with opened(tmp_path / "store", tmp_path / "away") as store:
+        store.session("chat").append("user", "one", sync="replica")
+    shutil.copytree(tmp_path / "store", tmp_path / "copy")
+    with opened(tmp_path / "store", tmp_path / "away") as store:
+        (tmp_path / "away").rename(tmp_path / "gone")
+        store.session("chat").append("user", "a secret")
+    (tmp_path / "gone").rename(tmp_path / "away")
+    with opened(tmp_path / "copy", tmp_path / "away") as store:
+        store.session("chat").append("user", "two", sync="replica")
+    with opened(tmp_path / "store", tmp_path / "away") as store:
+        assert texts(store) == ["one", "two"]
+        (aside,) = (tmp_path / "store" / "regions" / "p0" / "aside").iterdir()
+        assert b"a secret" in aside.read_bytes()
+        store.session("chat").erase(confirm=nf.CONFIRMED, by="ada")
+        assert b"a secret" not in aside.read_bytes()
+
+
+# ---- what is not shipped -------------------------------------------------------------------------
+
+
+def test_an_idle_owners_proof_is_no_object_of_its_own(tmp_path: Path) -> None:
+    with opened(tmp_path / "store", tmp_path / "away") as store:
+        for number in range(3):
+            store.session("chat").append("user", f"{number}", sync="replica")
+            # The owner proves its last group 200 ms later; a second later that would be shipped.
+            proven = store.status().owners[0].durable_bytes
+
+            def is_longer(than: int = proven) -> bool:
+                return store.status().owners[0].durable_bytes > than
+
+            until(is_longer)
+        replica = store.status().owners[0].replica
+        assert replica is not None and replica.lag_bytes == 0 and replica.objects == 4
+    with opened(tmp_path / "store", tmp_path / "away") as store:
+        assert texts(store) == ["0", "1", "2"] and store.verify().ok
+
+
+def test_opening_without_it_later_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    opened(tmp_path / "store", tmp_path / "away").close()
+    nf.open(tmp_path / "store", inline=True, replica=None).close()
+    assert "without one now" in caplog.text

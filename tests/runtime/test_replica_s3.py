@@ -1,0 +1,58 @@
+"""A store that is shipped to S3, as far as a server on the loopback is one: the whole way."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import neverforget as nf
+from neverforget.runtime.restoring import restore
+from neverforget.storage.errors import OwnerFenced
+from tests.storage.object_stores import make_bucket, s3_server
+
+pytest.importorskip("moto", reason="not run: needs moto and flask")
+URL = "s3://bucket/some/prefix"
+
+
+@pytest.fixture
+def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What ``URL`` names, reached by what the environment says."""
+    with s3_server() as endpoint:
+        make_bucket(endpoint, "bucket")
+        for name, value in {
+            "AWS_ENDPOINT_URL": endpoint,
+            "AWS_ALLOW_HTTP": "true",
+            "AWS_REGION": "us-east-1",
+            "AWS_ACCESS_KEY_ID": "test",
+            "AWS_SECRET_ACCESS_KEY": "test",
+            "AWS_VIRTUAL_HOSTED_STYLE_REQUEST": "false",
+        }.items():
+            monkeypatch.setenv(name, value)
+        yield
+
+
+def test_appended_erased_lost_restored_and_fenced(tmp_path: Path, bucket: None) -> None:
+    how = {"inline": True, "partitions": 1, "embedder": "none", "segment_bytes": 64 * 1024}
+    with nf.open(tmp_path / "store", replica=URL, **how) as store:  # type: ignore[arg-type]
+        chat = store.session("chat")
+        for text in ("one", "a secret", "three"):
+            chat.append("user", text, sync="replica")
+        chat.erase([1], confirm=nf.CONFIRMED, by="ada")
+        report = restore(tmp_path / "new", URL)
+        assert (report.sessions, report.turns) == (1, 3)
+        with pytest.raises(OwnerFenced):
+            chat.append("user", "late", sync="replica")
+    shutil.rmtree(tmp_path / "store")
+    with nf.open(tmp_path / "new", inline=True) as store:
+        turns = list(store.session("chat"))
+        assert [turn.content for turn in turns if turn.state == "ok"] == ["one", "three"]
+        assert turns[1].state == "erased"
+        store.session("chat").append("user", "four", sync="replica")
+
+
+def test_a_bucket_that_is_not_there_is_said_at_once(tmp_path: Path, bucket: None) -> None:
+    with pytest.raises(nf.Unavailable):
+        nf.open(tmp_path / "store", inline=True, embedder="none", replica="s3://nowhere/x")
