@@ -17,6 +17,7 @@ from ray.exceptions import (
     RayError,
     RayTaskError,
 )
+from ray.experimental import internal_kv
 from ray.util.client import ray as ray_client
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -111,6 +112,20 @@ def on_node(node: str, function: Callable[..., T], *arguments: Any) -> T:
     )
     found: T = _got(pinned.remote(*arguments), _NODE_S, f"node {node[:8]}")
     return found
+
+
+def remembered(name: str) -> bytes | None:
+    """What ``remember`` was last given for the store ``name``, for as long as this Ray lives."""
+    found: bytes | None = internal_kv._internal_kv_get(_key(name))
+    return found
+
+
+def remember(name: str, description: bytes) -> None:
+    internal_kv._internal_kv_put(_key(name), description, overwrite=True)
+
+
+def _key(name: str) -> bytes:
+    return f"{NAMESPACE}:{name}".encode()
 
 
 # ---- node hosts ----------------------------------------------------------------------------------

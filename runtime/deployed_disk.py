@@ -81,7 +81,10 @@ def describe(path: str, disk: str, description: Description) -> None:
     found = read_disk(where)
     if found.disk != disk:
         raise UnsupportedFormat(f"{path} holds the disk {found.disk} now, not {disk}")
-    if found.description is not None and found.description.version > description.version:
+    held = found.description
+    if held is not None and held.store_id != description.store_id:
+        raise UnsupportedFormat(f"{path} is a part of store {held.store_id} already")
+    if held is not None and held.version > description.version:
         return
     _write(fs, Disk(path, disk, description))
     if description.state == "creating" and disk in description.disks:

@@ -1,10 +1,13 @@
 """The keeper of a deployed store: knows where its parts are, has them hosted, tells clients.
 
 An actor that may run, die and come back anywhere: what it must know, the description, stands on the
-disks, and the highest version counts. It looks at the cluster once a second. A node that offers
-what the plan wants is asked for the disk that it has; where that disk holds a part of the store and
-has no host on that node, one is started. A disk whose node is gone is away until a node has it
-again: its partitions move nowhere, and nothing is made anew for them.
+disks, and the highest version counts. Ray keeps a copy for as long as it lives, so that a store
+whose disks are all away is not taken for one that was never made.
+
+It looks at the cluster once a second. A node that offers what the plan wants is asked for the disk
+that it has; where that disk holds a part of the store and has no host on that node, one is started.
+A disk whose node is gone is away until a node has it again: its partitions move nowhere, and
+nothing is made anew for them. A disk that a second node has, too, stays where it was found first.
 
 Regions are made in ``deploy`` only, and only before the store was complete for the first time.
 """
@@ -72,6 +75,7 @@ class Keeper:
         self._name = name
         self._plan = msgspec.msgpack.decode(plan, type=Plan)
         self._description: Description | None = None
+        self._conflict: str | None = None  # the disks cannot be those of one store
         self._disks: dict[str, _Found] = {}  # by their ids; only those that are there
         self._refused: dict[str, str] = {}  # nodes that offer and cannot be used, and why
         self._started_us = time.time_ns() // 1000
@@ -117,9 +121,12 @@ class Keeper:
     def _where(self) -> Where:
         description = self._description
         if description is None or description.state != "made":
-            raise NotFound(
-                f"{self._name} has no parts on the {len(self._disks)} nodes that offer "
-                f"{self._plan.offer}" + self._and_refused()
+            raise Unavailable(
+                self._conflict
+                or f"none of the {len(self._disks)} nodes that offer {self._plan.offer} has a part "
+                f"of {self._name}"
+                + self._and_refused(),
+                outcome="not_applied",
             )
         found = dict(self._disks)
         nodes = {disk: (each.node.id, each.node.name) for disk, each in found.items()}
@@ -156,14 +163,16 @@ class Keeper:
                 with self._busy:
                     if not self._ending.is_set():
                         self._look()
-                self._first_look.set()
             except Exception:
                 log.exception("looking at the nodes failed")
+            self._first_look.set()
             self._ending.wait(_INTERVAL_S)
 
     def _look(self) -> None:
         """Once, at the nodes and at the hosts on them. Takes as long as those that do not
         answer."""
+        if self._description is None and (known := cluster.remembered(self._name)) is not None:
+            self._description = msgspec.msgpack.decode(known, type=Description)
         nodes = {node.id: node for node in cluster.offering(self._plan)}
         for disk, found in list(self._disks.items()):
             if found.node.id not in nodes:
@@ -171,12 +180,12 @@ class Keeper:
                 if found.host is not None:
                     found.host.end()  # or Ray would keep its name for a node that never returns
                 del self._disks[disk]
-        known = {found.node.id for found in self._disks.values()}
+        there = {found.node.id for found in self._disks.values()}
         for id in list(self._refused):
             if id not in nodes:
                 del self._refused[id]
         for node in nodes.values():
-            if node.id not in known:
+            if node.id not in there:
                 self._find(node)
         self._take_newest()
         for found in self._disks.values():
@@ -197,26 +206,36 @@ class Keeper:
                     f"{disk.path} on {node.name} is a part of another store, {held.store_id}, not "
                     f"of {mine.store_id}"
                 )
+            twin = self._disks.get(disk.disk)
+            if twin is not None:
+                raise UnsupportedFormat(
+                    f"{disk.path} on {node.name} holds the same disk as {twin.disk.path} on "
+                    f"{twin.node.name}, or a copy of it; give each node a folder of its own"
+                )
         except NeverforgetError as error:
             log.error("node %s cannot be used: %s", node.name, error)
             self._refused[node.id] = error.message
             return
         self._refused.pop(node.id, None)
-        before = self._disks.get(disk.disk)
-        if before is not None and before.host is not None:
-            before.host.end()
         self._disks[disk.disk] = _Found(node, disk)
 
     def _take_newest(self) -> None:
         held = [f.disk.description for f in self._disks.values() if f.disk.description is not None]
-        if len({each.store_id for each in held}) > 1:
-            log.error("the disks belong to more than one store")
+        stores = sorted({each.store_id for each in held})
+        self._conflict = None
+        if len(stores) > 1:
+            self._conflict = (
+                f"the nodes have parts of {len(stores)} stores called {self._name} "
+                f"({', '.join(stores)}); take those away that are not meant"
+            )
+            log.error(self._conflict)
             return
         newest = max(held, key=lambda each: each.version, default=None)
         if newest is None:
             return
         if self._description is None or newest.version > self._description.version:
             self._description = newest
+            cluster.remember(self._name, msgspec.msgpack.encode(newest))
 
     def _host(self, found: _Found) -> None:
         """Have the part on this disk hosted, and ask how it is."""
@@ -265,11 +284,14 @@ class Keeper:
         while True:
             with self._busy:
                 self._look()
+                if self._conflict is not None:
+                    raise UnsupportedFormat(self._conflict)
                 if self._description is None and len(self._disks) >= plan.nodes:
                     disks = sorted(self._disks)
                     self._description = described(plan, self._name, str(uuid.uuid4()), disks)
                 if self._description is not None:
                     self._bring_about(self._description, plan)
+                    cluster.remember(self._name, msgspec.msgpack.encode(self._description))
                     self._look()
             missing = self._missing(plan)
             if missing is None:

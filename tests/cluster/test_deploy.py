@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import signal
@@ -15,6 +16,7 @@ import pytest
 
 import neverforget as nf
 from neverforget.actors.process_end import pid_exists
+from neverforget.storage.directory_lock import read_holder
 from tests.cluster.processes import PATIENCE_S, until
 from tests.conftest import gone, processes_of
 
@@ -199,3 +201,75 @@ def test_two_hundred_connect_at_once(nodes: Nodes) -> None:
     with nf.connect("many", deadline=PATIENCE_S) as store:
         assert len(store.sessions(limit=300)) == 200
     nf.undeploy("many")
+
+
+def test_keeper_and_hosts_come_back_and_all_of_a_store_is_reached_from_each_node(
+    nodes: Nodes,
+) -> None:
+    """Memories, reflection, handles that travel, and a loop's client; then the keeper and the
+    node's host are killed, and nothing that was acknowledged is missing."""
+    nf.deploy("all", plan(4, path="$NF_DATA/all"), wait=PATIENCE_S)
+    with nf.connect("all", deadline=PATIENCE_S) as store:
+        for n in range(8):
+            chat = store.session(f"chat-{n}")
+            chat.append("user", f"I live in Lisbon and my dog is called Pipo {n}.")
+        assert store.reflect().turns == 8
+        store.remember("The parcel is late", key="parcel")
+
+        def elsewhere(chat: nf.Session) -> tuple[int, str]:
+            async def on_loop() -> int:
+                async with await nf.aio.connect("all", deadline=PATIENCE_S) as twin:
+                    await twin.session("loop").append("user", "async")
+                    return await twin.session("loop").count()
+
+            with nf.connect("all", deadline=PATIENCE_S) as there:
+                hits = there.recall("parcel late", strategy="text", wait=PATIENCE_S)
+                chat.append("user", "from a task")
+                return asyncio.run(on_loop()), hits[0].memory.text
+
+        assert nodes.on("a", elsewhere, chat) == (1, "The parcel is late")
+        assert chat[-1].content == "from a task"
+
+        status = store.status()
+        assert status.host is not None
+        os.kill(status.host.pid, signal.SIGKILL)
+        before = status.host.pid
+        assert store.session("loop").append("user", "without a keeper").seq == 1
+        until(lambda: keeper_pid(store) not in (0, before), "the next keeper")
+        held = read_holder(nodes.folder / "a" / "all")
+        assert held is not None and held.role == "serve"
+        os.kill(held.process.pid, signal.SIGKILL)
+        until(lambda: not pid_exists(held.process.pid), "the host to end")
+        assert store.session("loop").append("user", "again").seq == 2
+        assert len(chat) == 2 and store.get(key="parcel").text == "The parcel is late"
+        assert store.verify().ok
+    nf.undeploy("all")
+
+
+def test_two_nodes_never_share_one_folder(nodes: Nodes) -> None:
+    """A copied folder, or one on a network disk that both nodes mount, would make the partitions
+    jump from node to node."""
+    nf.deploy("twin", plan(path="$NF_DATA/twin"), wait=PATIENCE_S)
+    with nf.connect("twin", deadline=PATIENCE_S) as store:
+        epochs = [owner.epoch for owner in store.status().owners]
+        no_sockets = shutil.ignore_patterns("run")
+        made = nodes.folder / "a" / "twin"
+        shutil.copytree(made, nodes.folder / "c" / "twin", ignore=no_sockets)
+        nodes.start("c")
+        nodes.cluster.wait_for_nodes()
+        for _ in range(3):  # the keeper looks each time
+            nf.deploy("twin", plan(path="$NF_DATA/twin"), wait=PATIENCE_S)
+        assert [owner.epoch for owner in store.status().owners] == epochs
+        with pytest.raises(nf.Unavailable, match="is a part of the deployed store 'twin'"):
+            nf.deploy("other", plan(path="$NF_DATA/twin"), wait=1.0)
+    nf.undeploy("other")
+    nf.undeploy("twin")
+    nodes.kill("c")
+
+
+def keeper_pid(store: nf.Store) -> int:
+    try:
+        host = store.scoped(deadline=2.0).status().host
+    except nf.Unavailable:
+        return 0
+    return 0 if host is None else host.pid
