@@ -114,18 +114,18 @@ def on_node(node: str, function: Callable[..., T], *arguments: Any) -> T:
     return found
 
 
-def remembered(name: str) -> bytes | None:
-    """What ``remember`` was last given for the store ``name``, for as long as this Ray lives."""
-    found: bytes | None = internal_kv._internal_kv_get(_key(name))
+def remembered(store: str) -> bytes | None:
+    """What ``remember`` was last given for ``store``, for as long as this Ray lives."""
+    found: bytes | None = internal_kv._internal_kv_get(_key(store))
     return found
 
 
-def remember(name: str, description: bytes) -> None:
-    internal_kv._internal_kv_put(_key(name), description, overwrite=True)
+def remember(store: str, description: bytes) -> None:
+    internal_kv._internal_kv_put(_key(store), description, overwrite=True)
 
 
-def _key(name: str) -> bytes:
-    return f"{NAMESPACE}:{name}".encode()
+def _key(store: str) -> bytes:
+    return f"{NAMESPACE}:{store}".encode()
 
 
 # ---- node hosts ----------------------------------------------------------------------------------

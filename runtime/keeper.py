@@ -38,14 +38,11 @@ from neverforget.actors.messages import (
 from neverforget.actors.places import LONGTERM, REFLECTOR
 from neverforget.actors.ports import failure
 from neverforget.runtime import deployed_cluster as cluster
-from neverforget.runtime.deployed_cluster import NodeHostHandle, RayNode
-from neverforget.runtime.deployed_disk import Disk, describe, look
 from neverforget.runtime.deployment import Description, Plan, Where, described, updated
-from neverforget.runtime.node_host import Told
+from neverforget.runtime.keeper_disks import Disks, Found
 from neverforget.storage.errors import (
     InvalidArgument,
     NeverforgetError,
-    NotFound,
     Unavailable,
     UnsupportedFormat,
     to_wire,
@@ -53,19 +50,7 @@ from neverforget.storage.errors import (
 
 log = logging.getLogger(__name__)
 _INTERVAL_S = 1.0
-_ANSWER_S = 5.0
-_STOP_S = 45.0
 Answer = tuple[bytes, tuple[str, str, dict[str, Any]] | None]
-
-
-class _Found:
-    """A disk and the node that has it now. ``host``: of its part, where it has one."""
-
-    def __init__(self, node: RayNode, disk: Disk) -> None:
-        self.node = node
-        self.disk = disk
-        self.host: NodeHostHandle | None = None
-        self.told: Told | None = None
 
 
 class Keeper:
@@ -74,12 +59,9 @@ class Keeper:
     def __init__(self, name: str, plan: bytes) -> None:
         self._name = name
         self._plan = msgspec.msgpack.decode(plan, type=Plan)
-        self._description: Description | None = None
-        self._conflict: str | None = None  # the disks cannot be those of one store
-        self._disks: dict[str, _Found] = {}  # by their ids; only those that are there
-        self._refused: dict[str, str] = {}  # nodes that offer and cannot be used, and why
+        self._disks = Disks(name, self._plan)
         self._started_us = time.time_ns() // 1000
-        self._busy = threading.Lock()  # of what changes the three above
+        self._busy = threading.Lock()  # of what changes it
         self._ending = threading.Event()
         self._pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix="keeper")
         self._first_look = threading.Event()
@@ -119,16 +101,16 @@ class Keeper:
         return await asyncio.get_running_loop().run_in_executor(self._pool, work)
 
     def _where(self) -> Where:
-        description = self._description
+        description = self._disks.description
         if description is None or description.state != "made":
             raise Unavailable(
-                self._conflict
-                or f"none of the {len(self._disks)} nodes that offer {self._plan.offer} has a part "
-                f"of {self._name}"
-                + self._and_refused(),
+                self._disks.conflict
+                or f"none of the {len(self._disks.found)} nodes that offer {self._plan.offer} has "
+                f"a part of {self._name}"
+                + self._disks.and_refused(),
                 outcome="not_applied",
             )
-        found = dict(self._disks)
+        found = dict(self._disks.found)
         nodes = {disk: (each.node.id, each.node.name) for disk, each in found.items()}
         sockets: dict[int, str] = {}
         for each in found.values():
@@ -138,7 +120,7 @@ class Keeper:
 
     def _status(self, id: int) -> HostReply:
         owners = []
-        description = self._description
+        description = self._disks.description
         if description is not None:
             places = [*range(len(description.partitions)), LONGTERM, REFLECTOR]
             owners = [self._view(description, place) for place in places]
@@ -147,7 +129,7 @@ class Keeper:
 
     def _view(self, description: Description, place: int) -> OwnerView:
         name = description.owner(place)
-        found = self._disks.get(description.disk_of(place))
+        found = self._disks.found.get(description.disk_of(place))
         if found is None:
             return OwnerView(name, 0, "", "away", 0, "")
         view = None if found.told is None else found.told.owners.get(place)
@@ -162,119 +144,19 @@ class Keeper:
             try:
                 with self._busy:
                     if not self._ending.is_set():
-                        self._look()
+                        self._disks.look()
             except Exception:
                 log.exception("looking at the nodes failed")
             self._first_look.set()
             self._ending.wait(_INTERVAL_S)
 
-    def _look(self) -> None:
-        """Once, at the nodes and at the hosts on them. Takes as long as those that do not
-        answer."""
-        if self._description is None and (known := cluster.remembered(self._name)) is not None:
-            self._description = msgspec.msgpack.decode(known, type=Description)
-        nodes = {node.id: node for node in cluster.offering(self._plan)}
-        for disk, found in list(self._disks.items()):
-            if found.node.id not in nodes:
-                log.warning("disk %s is away with node %s", disk, found.node.name)
-                if found.host is not None:
-                    found.host.end()  # or Ray would keep its name for a node that never returns
-                del self._disks[disk]
-        there = {found.node.id for found in self._disks.values()}
-        for id in list(self._refused):
-            if id not in nodes:
-                del self._refused[id]
-        for node in nodes.values():
-            if node.id not in there:
-                self._find(node)
-        self._take_newest()
-        for found in self._disks.values():
-            self._host(found)
-
-    def _find(self, node: RayNode) -> None:
-        try:
-            disk = cluster.on_node(node.id, look, self._plan.path)
-            held = disk.description
-            if held is not None and held.name != self._name:
-                raise UnsupportedFormat(
-                    f"{disk.path} on {node.name} is a part of the deployed store {held.name!r}; "
-                    f"give {self._name!r} a path of its own"
-                )
-            mine = self._description
-            if held is not None and mine is not None and held.store_id != mine.store_id:
-                raise UnsupportedFormat(
-                    f"{disk.path} on {node.name} is a part of another store, {held.store_id}, not "
-                    f"of {mine.store_id}"
-                )
-            twin = self._disks.get(disk.disk)
-            if twin is not None:
-                raise UnsupportedFormat(
-                    f"{disk.path} on {node.name} holds the same disk as {twin.disk.path} on "
-                    f"{twin.node.name}, or a copy of it; give each node a folder of its own"
-                )
-        except NeverforgetError as error:
-            log.error("node %s cannot be used: %s", node.name, error)
-            self._refused[node.id] = error.message
-            return
-        self._refused.pop(node.id, None)
-        self._disks[disk.disk] = _Found(node, disk)
-
-    def _take_newest(self) -> None:
-        held = [f.disk.description for f in self._disks.values() if f.disk.description is not None]
-        stores = sorted({each.store_id for each in held})
-        self._conflict = None
-        if len(stores) > 1:
-            self._conflict = (
-                f"the nodes have parts of {len(stores)} stores called {self._name} "
-                f"({', '.join(stores)}); take those away that are not meant"
-            )
-            log.error(self._conflict)
-            return
-        newest = max(held, key=lambda each: each.version, default=None)
-        if newest is None:
-            return
-        if self._description is None or newest.version > self._description.version:
-            self._description = newest
-            cluster.remember(self._name, msgspec.msgpack.encode(newest))
-
-    def _host(self, found: _Found) -> None:
-        """Have the part on this disk hosted, and ask how it is."""
-        description = self._description
-        if description is None or description.state != "made":
-            return
-        try:
-            if found.disk.description != description:  # it was away while that changed
-                self._describe(found, description)
-            if found.disk.disk not in description.disks:
-                return
-            if found.host is None:
-                name = f"{description.store_id}-{found.disk.disk[:8]}-host-{found.node.id[:12]}"
-                name += f"-{description.version}"
-                found.host = cluster.start_node_host(
-                    name, found.node.id, found.disk.path, found.disk.disk, description.store_id
-                )
-            found.told = found.host.told(_ANSWER_S)
-            if found.told.state == "serving" and found.told.version < description.version:
-                self._end_host(found)
-        except NotFound as error:
-            log.warning("the host on %s: %s", found.node.name, error)
-            found.host = found.told = None  # the next look starts another
-        except NeverforgetError as error:
-            log.warning("the host on %s: %s", found.node.name, error)
-            found.told = None
-
-    def _describe(self, found: _Found, description: Description) -> None:
-        cluster.on_node(found.node.id, describe, found.disk.path, found.disk.disk, description)
-        found.disk = msgspec.structs.replace(found.disk, description=description)
-
-    def _end_host(self, found: _Found) -> None:
-        host, found.host, found.told = found.host, None, None
-        if host is not None:
-            host.stop(_STOP_S)
-
     # ---- deploying -------------------------------------------------------------------------------
 
     def _deploy(self, plan: Plan, wait_s: float) -> Where:
+        with self._busy:
+            self._disks.look()
+            if self._disks.description is None:  # whatever was asked for before came to nothing
+                self._plan, self._disks = plan, Disks(self._name, plan)
         if plan.place != self._plan.place:
             raise InvalidArgument(
                 f"{self._name} is deployed at {self._plan.path} where nodes offer "
@@ -283,72 +165,68 @@ class Keeper:
         deadline = time.monotonic() + wait_s
         while True:
             with self._busy:
-                self._look()
-                if self._conflict is not None:
-                    raise UnsupportedFormat(self._conflict)
-                if self._description is None and len(self._disks) >= plan.nodes:
-                    disks = sorted(self._disks)
-                    self._description = described(plan, self._name, str(uuid.uuid4()), disks)
-                if self._description is not None:
-                    self._bring_about(self._description, plan)
-                    cluster.remember(self._name, msgspec.msgpack.encode(self._description))
-                    self._look()
+                self._disks.look()
+                if self._disks.conflict is not None:
+                    raise UnsupportedFormat(self._disks.conflict)
+                if self._disks.description is None and len(self._disks.found) >= plan.nodes:
+                    disks = sorted(self._disks.found)
+                    store_id = str(uuid.uuid4())
+                    self._disks.take(described(plan, self._name, store_id, disks))
+                if self._disks.description is not None:
+                    self._bring_about(self._disks.description, plan)
+                    self._disks.look()
             missing = self._missing(plan)
             if missing is None:
                 return self._where()
             if time.monotonic() >= deadline:
-                raise Unavailable(missing + self._and_refused(), outcome="unknown")
+                raise Unavailable(missing + self._disks.and_refused(), outcome="unknown")
             time.sleep(0.1)
 
     def _bring_about(self, description: Description, plan: Plan) -> None:
         """What was begun is completed; then the host settings are those of the plan."""
         if description.state == "creating":
-            away = [disk for disk in description.disks if disk not in self._disks]
+            away = [disk for disk in description.disks if disk not in self._disks.found]
             if away:
                 return
-            for found in self._disks.values():
-                self._describe(found, description)
+            for found in self._disks.found.values():
+                self._disks.describe(found, description)
             made = msgspec.structs.replace(
                 description, state="made", version=description.version + 1
             )
-            for found in self._disks.values():
-                self._describe(found, made)
-            description = self._description = made
-        self._description = updated(description, plan)
+            for found in self._disks.found.values():
+                self._disks.describe(found, made)
+            description = made
+        self._disks.take(updated(description, plan))
 
     def _missing(self, plan: Plan) -> str | None:
         """What hinders the store from serving everything, None: nothing."""
-        description = self._description
+        description = self._disks.description
         if description is None:
             return (
-                f"{len(self._disks)} nodes offer {plan.offer} and a folder for the store; "
+                f"{len(self._disks.found)} nodes offer {plan.offer} and a folder for the store; "
                 f"{plan.nodes} are needed: start Ray with it on more nodes, or set nodes lower"
             )
         waiting = []
         for place in (*range(len(description.partitions)), LONGTERM):
             view = self._view(description, place)
-            found = self._disks.get(description.disk_of(place))
+            found = self._disks.found.get(description.disk_of(place))
             version = 0 if found is None or found.told is None else found.told.version
             if view.state == "recovering" or view.state == "away" or version < description.version:
                 reason = None if found is None or found.told is None else found.told.reason
                 waiting.append(f"{view.name} is {view.state}" + (f": {reason}" if reason else ""))
         return "; ".join(waiting) or None
 
-    def _and_refused(self) -> str:
-        return "".join(f"; {why}" for why in self._refused.values())
-
     def _undeploy(self) -> Where | None:
         self._ending.set()
         with self._busy:
-            ending = [
-                self._pool_end(found) for found in self._disks.values() if found.host is not None
-            ]
+            hosted = [found for found in self._disks.found.values() if found.host is not None]
+            ending = [self._begin_end(found) for found in hosted]
             for thread in ending:
                 thread.join()
         return None
 
-    def _pool_end(self, found: _Found) -> threading.Thread:
-        thread = threading.Thread(target=self._end_host, args=(found,), daemon=True)
+    def _begin_end(self, found: Found) -> threading.Thread:
+        thread = threading.Thread(target=self._disks.end_host, args=(found,), daemon=True)
         thread.start()
         return thread
 
