@@ -22,10 +22,8 @@ from ray.util.client import ray as ray_client
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from neverforget.actors.actor_options import KEEPER, NAMESPACE, NODE_HOST
-from neverforget.actors.spawn import made_remote
 from neverforget.runtime.deployed_channel import keeper_name
-from neverforget.runtime.deployment import Plan, Where
-from neverforget.runtime.node_host import NodeHost, Told
+from neverforget.runtime.deployment import Plan, Told, Where
 from neverforget.storage.errors import (
     InvalidArgument,
     NeverforgetError,
@@ -158,6 +156,10 @@ class NodeHostHandle:
 def start_node_host(name: str, node: str, path: str, disk: str, store_id: str) -> NodeHostHandle:
     """The host of the part on ``node``; one that runs already is taken over. ``name`` carries disk
     and node: one that was there before is another's."""
+    # Only here: a client that connects, one of hundreds at once, loads none of what an owner needs.
+    from neverforget.actors.spawn import made_remote
+    from neverforget.runtime.node_host import NodeHost
+
     remote_class = made_remote(
         NodeHost,
         **NODE_HOST,
@@ -185,6 +187,8 @@ def ask_keeper(name: str, wait_s: float) -> Where:
 
 def deploy_by_keeper(cls: type[Keeper], name: str, plan: Plan, wait_s: float) -> Where:
     """Have the keeper, made if there is none, create or update the store. Raises what it says."""
+    from neverforget.actors.spawn import made_remote
+
     remote_class = made_remote(
         cls,
         **KEEPER,

@@ -21,6 +21,7 @@ from typing import Any, Literal
 import msgspec
 
 from neverforget.actors.actor_options import owner_name
+from neverforget.actors.host_messages import OwnerView
 from neverforget.actors.places import LONGTERM, REFLECTOR
 from neverforget.runtime.config import CLIENT, FIXED, Config, named
 from neverforget.storage.errors import InvalidArgument
@@ -91,6 +92,19 @@ class Where(msgspec.Struct, frozen=True, kw_only=True):
     description: Description
     nodes: dict[str, tuple[str, str]] = {}
     sockets: dict[int, str] = {}
+
+
+class Told(msgspec.Struct, frozen=True):
+    """How a node host is. ``state``: "starting", "serving", "failing" (it tries again; ``reason``)
+    or "ended". ``version``: of the description that it goes by. ``owners`` and ``sockets``: by the
+    number of the place."""
+
+    disk: str
+    state: str
+    reason: str | None
+    version: int
+    owners: dict[int, OwnerView]
+    sockets: dict[int, str]
 
 
 def checked_name(name: object) -> str:

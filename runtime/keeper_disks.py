@@ -10,8 +10,7 @@ from neverforget.runtime import deployed_cluster as cluster
 from neverforget.runtime import deployed_disk as disk_side
 from neverforget.runtime.deployed_cluster import NodeHostHandle, RayNode
 from neverforget.runtime.deployed_disk import Disk
-from neverforget.runtime.deployment import Description, Plan
-from neverforget.runtime.node_host import Told
+from neverforget.runtime.deployment import Description, Plan, Told
 from neverforget.storage.errors import NeverforgetError, NotFound, UnsupportedFormat
 
 log = logging.getLogger(__name__)

@@ -20,12 +20,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from neverforget.actors.descriptor_limit import raise_descriptor_limit
-from neverforget.actors.messages import OwnerView
 from neverforget.actors.places import LONGTERM, REFLECTOR
 from neverforget.runtime.config import HOST, Config, effective
 from neverforget.runtime.deployed_channel import DeployedChannel
 from neverforget.runtime.deployed_disk import check_part
-from neverforget.runtime.deployment import Description, Where
+from neverforget.runtime.deployment import Description, Told, Where
 from neverforget.runtime.endpoint import Endpoint, leave_socket_folder, socket_folder
 from neverforget.runtime.late_owners import LateOwners
 from neverforget.runtime.owner_specs import OwnerSpecs
@@ -41,19 +40,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 _RETRY_S_MIN, _RETRY_S_MAX = 0.2, 5.0
-
-
-class Told(msgspec.Struct, frozen=True):
-    """How a node host is. ``state``: "starting", "serving", "failing" (it tries again; ``reason``)
-    or "ended". ``version``: of the description that it goes by. ``owners`` and ``sockets``: by the
-    number of the place."""
-
-    disk: str
-    state: str
-    reason: str | None
-    version: int
-    owners: dict[int, OwnerView]
-    sockets: dict[int, str]
 
 
 class NodeHost:

@@ -46,7 +46,7 @@ class OwnerInfo(Struct, frozen=True):
     """One partition and who owns it.
 
     state: "recovering", "serving", "readonly" or "quarantined", or "away": no node of the cluster
-        has its disk; ``reason`` says why.
+        has its disk, or that node does not answer; ``reason`` says why.
     through: how this process calls it: "inline", "socket" (it is on this node) or "ray".
     epoch: grows with every new owner.
     queue: requests waiting; ``clients``: open connections.

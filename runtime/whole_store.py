@@ -77,10 +77,10 @@ def status(context: Context, asked: Asked) -> Operation[StoreStatus]:
         view = None
         if host is not None and partition < len(host.owners):
             view = host.owners[partition]
-        reply = yield from _partition_status(partition, view)
+        reply = yield from _partition_status(partition, view, asked.through(partition))
         owners.append(_owner(partition, reply, view, asked.through(partition)))
         lags.append(reply.reflection)
-    longterm = yield from _longterm_status(asked.embedder)
+    longterm = yield from _longterm_status(asked.embedder, asked.through(LONGTERM))
     reflection = yield from reflecting.info(asked.extractor, lags, asked.root, reflects)
     return StoreStatus(
         asked.store_id,
@@ -92,12 +92,21 @@ def status(context: Context, asked: Asked) -> Operation[StoreStatus]:
     )
 
 
-def _partition_status(partition: int, view: OwnerView | None) -> Operation[StatusReply]:
+def _partition_status(
+    partition: int, view: OwnerView | None, through: str
+) -> Operation[StatusReply]:
     """One that is away with its node is shown, the others are asked all the same."""
     if view is not None and view.state == "away":
         why = "no node of the cluster has its disk"
         return StatusReply(0, None, "away", why, 0, 0, 0)
-    reply: StatusReply = yield Call(partition, Status(0))
+    reply: StatusReply
+    if view is None or through != "ray":
+        reply = yield Call(partition, Status(0))
+        return reply
+    try:
+        reply = yield Call(partition, Status(0), LOOK_S)
+    except Unavailable as error:
+        reply = StatusReply(0, None, "away", error.message, 0, 0, 0)
     return reply
 
 
@@ -142,11 +151,11 @@ def _owner(partition: int, reply: StatusReply, view: OwnerView | None, through: 
     )
 
 
-def _longterm_status(embedder: str) -> Operation[LongTermInfo]:
+def _longterm_status(embedder: str, through: str) -> Operation[LongTermInfo]:
     """Conversations go on without it, so what is wrong with it is shown instead of raised."""
     reply: LongTermStatusReply
     try:
-        reply = yield Call(LONGTERM, Status(0))
+        reply = yield Call(LONGTERM, Status(0), LOOK_S if through == "ray" else None)
     except (Corrupt, Unavailable) as error:
         state = "quarantined" if isinstance(error, Corrupt) else "unavailable"
         reply = LongTermStatusReply(0, None, None, state, error.message, 0, 0, 0)

@@ -36,9 +36,7 @@ def test_what_was_fixed_stays_and_host_settings_may_change() -> None:
     _, other = read_plan(plan(settings={**SETTINGS, "sync_interval_ms": 50}))
     later = updated(made, other)
     assert later.version == made.version + 1 and later.config.sync_interval_ms == 50
-    _, fewer = read_plan(
-        plan(settings={"segment_bytes": 1 << 20})
-    )  # the rest is fixed
+    _, fewer = read_plan(plan(settings={"segment_bytes": 1 << 20}))  # the rest is fixed
     assert updated(made, fewer) == made
 
 
