@@ -210,9 +210,11 @@ def test_keeper_and_hosts_come_back_and_all_of_a_store_is_reached_from_each_node
     node's host are killed, and nothing that was acknowledged is missing."""
     nf.deploy("all", plan(4, path="$NF_DATA/all"), wait=PATIENCE_S)
     with nf.connect("all", deadline=PATIENCE_S) as store:
+        chat = store.session("chat-7")
         for n in range(8):
-            chat = store.session(f"chat-{n}")
-            chat.append("user", f"I live in Lisbon and my dog is called Pipo {n}.")
+            store.session(f"chat-{n}").append(
+                "user", f"I live in Lisbon and my dog is called Pipo {n}."
+            )
         assert store.reflect().turns == 8
         store.remember("The parcel is late", key="parcel")
 
