@@ -45,6 +45,28 @@ REFLECTOR: dict[str, Any] = {
     "max_concurrency": 1200,
 }
 
+KEEPER: dict[str, Any] = {
+    # It comes back wherever there is room: what it must know stands on the disks.
+    "max_restarts": -1,
+    # Who asked asks again.
+    "max_task_retries": 0,
+    # It looks at nodes once a second.
+    "num_cpus": 0,
+    # A whole fleet connects at once; calls only read what it knows.
+    "max_concurrency": 1200,
+}
+
+NODE_HOST: dict[str, Any] = {
+    # The owners of its node end with it and come back with the next one.
+    "max_restarts": -1,
+    # The keeper asks again.
+    "max_task_retries": 0,
+    # It watches.
+    "num_cpus": 0,
+    # The keeper asks it once a second.
+    "max_concurrency": 100,
+}
+
 CHUNKER: dict[str, Any] = {
     # The owner that had it made tells by its death that a text may be to blame, and makes another.
     "max_restarts": 0,

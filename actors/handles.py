@@ -9,7 +9,13 @@ from typing import Any
 
 import ray
 from ray._private import state as ray_state
-from ray.exceptions import ActorDiedError, GetTimeoutError, RayActorError, RayError
+from ray.exceptions import (
+    ActorDiedError,
+    ActorUnschedulableError,
+    GetTimeoutError,
+    RayActorError,
+    RayError,
+)
 
 from neverforget.actors.actor_options import NAMESPACE
 from neverforget.actors.chunker_spec import Chunked, Document
@@ -30,7 +36,8 @@ class OwnerHandle:
         """Ask and wait. Unavailable (outcome unknown) when no answer came."""
         try:
             reply: bytes = ray.get(self.actor.call.remote(frame), timeout=timeout_s)
-        except (RayActorError, GetTimeoutError) as error:
+        except (RayActorError, ActorUnschedulableError, GetTimeoutError) as error:
+            self._forget_dead(error)
             raise Unavailable(
                 f"owner {self.name} did not answer: {error}", outcome="unknown"
             ) from error
@@ -40,11 +47,17 @@ class OwnerHandle:
         """The same, awaited; the caller sets the time limit."""
         try:
             reply: bytes = await self.actor.call.remote(frame)
-        except RayActorError as error:
+        except (RayActorError, ActorUnschedulableError) as error:
+            self._forget_dead(error)
             raise Unavailable(
                 f"owner {self.name} did not answer: {error}", outcome="unknown"
             ) from error
         return reply
+
+    def _forget_dead(self, error: Exception) -> None:
+        """Ray has given that actor up. The next one of its name is another."""
+        if isinstance(error, ActorDiedError | ActorUnschedulableError):
+            self._actor = None
 
     def describe(self, timeout_s: float) -> dict[str, Any]:
         """Its pid, state and reason. Unavailable when it does not answer."""

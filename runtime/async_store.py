@@ -5,21 +5,21 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from neverforget.runtime import engine, reflecting, whole_store
+from neverforget.runtime import deploying, engine, reflecting, whole_store
 from neverforget.runtime.address import StoreAddress
 from neverforget.runtime.async_forgetting_methods import AsyncForgettingMethods
 from neverforget.runtime.async_memory_methods import AsyncMemoryMethods
 from neverforget.runtime.async_session import AsyncSession
 from neverforget.runtime.async_working_methods import AsyncWorkingMethods
 from neverforget.runtime.config import Config, Settings
-from neverforget.runtime.reaching import HostChoice
+from neverforget.runtime.reaching import HostChoice, Wanted
 from neverforget.runtime.reflection_values import ReflectionReport
 from neverforget.runtime.scope import NamespaceLike, Scope
 from neverforget.runtime.status_values import Status, VerifyReport
-from neverforget.runtime.store_core import checked_agent, wanted_of
-from neverforget.runtime.store_path import real_path
+from neverforget.runtime.store_core import checked_agent, connecting, wanted_of
 from neverforget.runtime.values import Page, SessionInfo
 
 if TYPE_CHECKING:
@@ -42,10 +42,28 @@ async def open(
     """
     wanted = wanted_of(host, inline, wait, config, overrides)
     scope = Scope().narrowed(namespace, agent=checked_agent(agent))
-    real = real_path(path)
-    found = engine.lease_if_open(real, wanted)
+    return await _leased(deploying.path_of(path, wanted), wanted, scope)
+
+
+async def connect(
+    name: str,
+    *,
+    address: str = "auto",
+    agent: str | None = None,
+    namespace: NamespaceLike = (),
+    deadline: float | None = None,
+) -> AsyncStore:
+    """As ``neverforget.connect``. A driver that is not connected to Ray yet blocks its loop while
+    Ray connects it."""
+    wanted = connecting(deadline)
+    scope = Scope().narrowed(namespace, agent=checked_agent(agent))
+    return await _leased(deploying.connected_path(name, address), wanted, scope)
+
+
+async def _leased(path: Path, wanted: Wanted, scope: Scope) -> AsyncStore:
+    found = engine.lease_if_open(path, wanted)
     if found is None:
-        found = await asyncio.to_thread(engine.lease, real, wanted)
+        found = await asyncio.to_thread(engine.lease, path, wanted)
     held, settings = found
     return AsyncStore(held, scope.configured(settings), settings)
 

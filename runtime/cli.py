@@ -24,6 +24,7 @@ from neverforget.runtime import (
     cli_context,
     cli_conversation,
     cli_demo,
+    cli_deploy,
     cli_forgetting,
     cli_memory,
     cli_memory_changes,
@@ -72,8 +73,9 @@ def options(
     """Durable memory for fleets of AI agents: conversations that survive whatever their process
     does not, and what was learned from them, recalled by meaning, words and time.
 
-    STORE is a directory; every command but [bold]serve[/] and [bold]demo[/] attaches to the process
-    that hosts it, or opens it by itself where nobody does.
+    STORE is a directory, or ray:NAME for a store that was deployed on a Ray cluster. Every command
+    but [bold]serve[/] and [bold]demo[/] attaches to the process that hosts it, or opens it by
+    itself where nobody does.
     """
 
 
@@ -93,6 +95,7 @@ COMMANDS = (
     cli_audit,
     cli_transfer,
     cli_demo,
+    cli_deploy,
 )
 for module in COMMANDS:
     module.register(app)

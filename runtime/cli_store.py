@@ -33,6 +33,7 @@ from neverforget.storage.errors import (
 if TYPE_CHECKING:
     from neverforget.runtime.store import Store
 
+RAY_PREFIX = "ray:"
 STORE_VARIABLE = "NEVERFORGET_STORE"
 WAIT_S = 5.0
 RETRY_S = 0.05
@@ -55,7 +56,7 @@ StoreArgument = Annotated[
     typer.Argument(
         metavar="STORE",
         envvar=STORE_VARIABLE,
-        help="Directory of the store. May be left out where the variable is set.",
+        help="Directory of the store, or ray:NAME. May be left out where the variable is set.",
     ),
 ]
 NamespaceOption = Annotated[
@@ -145,8 +146,8 @@ def store_path(store: str) -> Path:
     """The directory that STORE names."""
     if store.startswith("ray:"):
         raise InvalidArgument(
-            f"{store} names a store on a Ray cluster, which this version cannot reach yet; "
-            "give the path of a store"
+            f"{store} names a store on a Ray cluster, which this command cannot use; give the path "
+            "of a store"
         )
     if not store:
         raise InvalidArgument("STORE is empty; give the path of a store")
@@ -164,6 +165,10 @@ def store_exists(path: Path) -> bool:
 def opened(store: str, *, create: bool = False, agent: str | None = None) -> Iterator[Store]:
     """The store that STORE names, attached or inline. Without ``create`` it must be there
     already."""
+    if store.startswith(RAY_PREFIX):
+        with _connected(store, agent) as connected:
+            yield connected
+        return
     path = store_path(store)
     if not create and not store_exists(path):
         raise NotFound(
@@ -174,6 +179,16 @@ def opened(store: str, *, create: bool = False, agent: str | None = None) -> Ite
         yield handle
     finally:
         handle.close()
+
+
+@contextmanager
+def _connected(store: str, agent: str | None) -> Iterator[Store]:
+    import neverforget as nf
+    from neverforget.runtime.deployment import split_address
+
+    name, address = split_address(store)
+    with nf.connect(name, address=address, agent=agent) as connected:
+        yield connected
 
 
 def is_hosted(path: Path) -> bool:

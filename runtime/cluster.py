@@ -99,6 +99,12 @@ class Cluster:
         assert ray.is_initialized()
         return cls(private_folder=None, environment={"PYTHONPATH": python_path()})
 
+    @classmethod
+    def join_deployed(cls) -> Cluster:
+        """The Ray of this actor, on its node. Every node of it has the package installed."""
+        assert ray.is_initialized()
+        return cls(private_folder=None, environment={})
+
     def spawn(self, spec: PartitionSpec) -> OwnerHandle:
         return spawn_partition(spec, self._node)
 

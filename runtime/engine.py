@@ -78,7 +78,7 @@ class Engine:
 
     def config_for(self, asked: Config) -> Config:
         """The effective settings of one handle. InvalidArgument where it asks for other values."""
-        stored = read_stored(self.path)
+        stored = {} if self.reach.kind == "deployed" else read_stored(self.path)
         config = self.reach.config
         found = settings.attached(asked, settings.host_settings(config), stored)
         if self.inline:

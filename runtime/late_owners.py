@@ -25,6 +25,7 @@ from neverforget.storage.errors import NeverforgetError
 if TYPE_CHECKING:
     from neverforget.actors.handles import OwnerHandle
     from neverforget.actors.owner_spec import OwnerSpec
+    from neverforget.actors.ports import Owners
     from neverforget.runtime.cluster import Cluster
     from neverforget.runtime.endpoint import Endpoint
 
@@ -42,6 +43,7 @@ class LateOwners:
         cluster: Cluster,
         config: Config,
         watch: Callable[[Owner], None],
+        connect: Callable[[], Owners] | None = None,
     ) -> None:
         self._specs = specs
         self._cluster = cluster
@@ -49,25 +51,28 @@ class LateOwners:
         self._summarizer = config.summarizer_object
         self._extractor = config.extractor_object
         self._watch = watch
+        self._connect = connect
         self._embedders: list[Owner] = []  # those that were needed so far
         self._reflector: Owner | None = None
         self._bells = Doorbells()
         self._starting = threading.Lock()
 
-    def begin(self, endpoint: Endpoint, *, longterm_now: bool) -> None:
-        """``endpoint``: where all of them are, or will be. ``longterm_now``: its owner is needed
-        already. Waits for nobody; an owner that cannot be started is a matter for the log, since
-        conversations are served.
+    def begin(self, endpoint: Endpoint, *, longterm_now: bool, reflector_now: bool = False) -> None:
+        """``endpoint``: where all of them are, or will be. ``longterm_now``, ``reflector_now``:
+        these are needed already. Waits for nobody; an owner that cannot be started is a matter for
+        the log, since conversations are served.
         """
         for number, path in enumerate(endpoint.embedders):
             self._bells.hang(Path(path), partial(self._start_embedder, number))
-        if endpoint.reflector:
+        if endpoint.reflector and not reflector_now:
             self._bells.hang(Path(endpoint.reflector), partial(self._start_reflector, endpoint))
         if longterm_now:
             self._start_longterm()
         else:
             self._bells.hang(Path(endpoint.longterm), self._start_longterm)
         self._bells.start()
+        if endpoint.reflector and reflector_now:
+            self._start_reflector(endpoint)
 
     def reflect(self) -> None:
         """Sessions are due: have the reflector started, unless it is. Any thread, at any time."""
@@ -113,7 +118,7 @@ class LateOwners:
 
     def _start_reflector(self, endpoint: Endpoint) -> None:
         spec, extractor = self._specs.reflector(), self._extractor
-        connect = partial(channel_to, endpoint)
+        connect = self._connect or partial(channel_to, endpoint)
         with self._starting:
             self._reflector = self._start(
                 spec, lambda: self._cluster.spawn_reflector(spec, extractor, connect)

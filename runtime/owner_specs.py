@@ -22,7 +22,8 @@ from neverforget.storage.directory_lock import ProcessId
 
 class OwnerSpecs:
     """``host`` and ``folder`` (of sockets) None: the owners are objects of this process.
-    ``reflects`` False: whatever the settings say, nothing is reflected by itself.
+    ``reflects`` False: whatever the settings say, nothing is reflected by itself. ``place``: what
+    stands in the names of actors for where the store is; "": its path.
     """
 
     def __init__(
@@ -32,10 +33,11 @@ class OwnerSpecs:
         folder: Path | None = None,
         *,
         reflects: bool = True,
+        place: str = "",
     ) -> None:
         self._store = store
         self._folder = folder
-        self._place = place_digest(store.path, store.store_id)[:8]
+        self._place = place or place_digest(store.path, store.store_id)[:8]
         config = store.config
         self._every = config.reflect_every_turns if reflects else 0
         if config.extractor_name == extractors.NONE:

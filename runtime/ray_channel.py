@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from neverforget.actors.messages import AnyReply, Failure, Request, encoder, reply_decoder
@@ -29,14 +30,17 @@ def is_connected() -> bool:
 
 class RayChannel:
     """``actors``: the owners' names in Ray, in the order of the partitions; ``longterm``: that of
-    the long-term owner."""
+    the long-term owner; ``others``: of more, by their numbers."""
 
-    def __init__(self, actors: tuple[str, ...], longterm: str) -> None:
+    def __init__(
+        self, actors: tuple[str, ...], longterm: str, others: Mapping[int, str] | None = None
+    ) -> None:
         from neverforget.actors.handles import OwnerHandle
 
         self._handles = {number: OwnerHandle(name) for number, name in enumerate(actors)}
         if longterm:
             self._handles[LONGTERM] = OwnerHandle(longterm)
+        self._handles.update({n: OwnerHandle(name) for n, name in (others or {}).items()})
         self._closed = False
 
     def handle(self, partition: int) -> OwnerHandle:

@@ -13,9 +13,16 @@ from typing import TYPE_CHECKING, Any, Literal
 from neverforget.runtime import config as settings
 from neverforget.runtime.channel import Channel, SocketChannel
 from neverforget.runtime.config import Config
+from neverforget.runtime.deploying import is_deployed
+from neverforget.runtime.deployment import split_address
 from neverforget.storage.clock import Clock, SystemClock
 from neverforget.storage.directory_lock import LOCK_FILE
-from neverforget.storage.errors import InvalidArgument, NeverforgetError, NotFound
+from neverforget.storage.errors import (
+    InvalidArgument,
+    NeverforgetError,
+    NotFound,
+    UnsupportedFormat,
+)
 from neverforget.storage.filesystem import LocalFileSystem
 from neverforget.storage.identity import read_identity
 
@@ -23,7 +30,7 @@ if TYPE_CHECKING:
     from neverforget.runtime.async_channel import AsyncChannel
 
 HostChoice = Literal["auto", "never"]
-Kind = Literal["inline", "attached", "ray"]
+Kind = Literal["inline", "attached", "ray", "deployed"]
 
 
 @dataclass(frozen=True)
@@ -53,7 +60,8 @@ class Reach:
     Ray and the long-term owner's. ``displaced``: the store's directory was deleted, renamed or
     replaced since. ``lend_embedder``: let the store embed with this object, too; the name of its
     setting, or InvalidArgument where owners live elsewhere. ``reflects``: the reflector was needed
-    already, where it is an object of this process.
+    already, where it is an object of this process. ``through``: how calls to an owner go, "inline",
+    "socket" or "ray".
     """
 
     kind: Kind
@@ -67,10 +75,18 @@ class Reach:
     displaced: Callable[[], bool]
     lend_embedder: Callable[[Any], str]
     reflects: Callable[[], bool] = lambda: False
+    through: Callable[[int], str] = lambda place: "socket"
+
+    @property
+    def hosted(self) -> bool:
+        """Somebody can be asked for all owners at once."""
+        return self.kind in ("attached", "deployed")
 
 
 def reach(path: Path, wanted: Wanted) -> Reach:
     """Find a way, opening or bringing up what has to be. Raises what ``neverforget.open`` does."""
+    if is_deployed(path):
+        return _deployed(path, wanted)
     if wanted.inline:
         return _inline(path, wanted)
     if wanted.actors and not path.exists():
@@ -149,6 +165,7 @@ def _inline(path: Path, wanted: Wanted) -> Reach:
         host.displaced,
         host.lend_embedder,
         lambda: host.reflection.runs,
+        lambda place: "inline",
     )
 
 
@@ -168,6 +185,35 @@ def _over_ray(wanted: Wanted) -> Reach:
         lambda: (wanted.actors, wanted.longterm_actor),
         lambda: False,
         _not_here,
+        through=lambda place: "ray",
+    )
+
+
+def _deployed(path: Path, wanted: Wanted) -> Reach:
+    from neverforget.runtime import deployed_cluster
+    from neverforget.runtime.deployed_channel import AsyncDeployedChannel, DeployedChannel
+
+    name, address = split_address(str(path))
+    deployed_cluster.join(address)
+    where = deployed_cluster.ask_keeper(name, wanted.wait_s)
+    store_id = where.description.store_id
+    if wanted.store_id not in (None, store_id):
+        raise UnsupportedFormat(
+            f"{name} is store {store_id} now, not {wanted.store_id}; connect again"
+        )
+    channel = DeployedChannel(where)
+    return Reach(
+        "deployed",
+        store_id,
+        where.description.config,
+        channel,
+        lambda: AsyncDeployedChannel(channel),
+        lambda: None,
+        lambda: None,
+        lambda: ((), ""),
+        lambda: False,
+        _not_here,
+        through=channel.through,
     )
 
 

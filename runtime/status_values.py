@@ -64,7 +64,9 @@ class ReplicaInfo(Struct, frozen=True):
 class OwnerInfo(Struct, frozen=True):
     """One partition and who owns it.
 
-    state: "recovering", "serving", "readonly" or "quarantined"; ``reason`` says why.
+    state: "recovering", "serving", "readonly" or "quarantined", or "away": no node of the cluster
+        has its disk, or that node does not answer; ``reason`` says why.
+    through: how this process calls it: "inline", "socket" (it is on this node) or "ray".
     epoch: grows with every new owner.
     queue: requests waiting; ``clients``: open connections.
     restarts: processes that owned it before this one, since the host began; one that died before it
@@ -94,6 +96,7 @@ class OwnerInfo(Struct, frozen=True):
     recovery_s: float
     last_sync_s: float
     syncs: int
+    through: str
     findings: tuple[Finding, ...]
     replica: ReplicaInfo | None = None
 

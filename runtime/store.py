@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from neverforget.runtime import engine, reflecting, whole_store
+from neverforget.runtime import deploying, engine, reflecting, whole_store
 from neverforget.runtime.address import StoreAddress
 from neverforget.runtime.config import Config, Settings
 from neverforget.runtime.forgetting_methods import ForgettingMethods
@@ -18,7 +18,7 @@ from neverforget.runtime.reflection_values import ReflectionReport
 from neverforget.runtime.scope import NamespaceLike, Scope
 from neverforget.runtime.session import Session
 from neverforget.runtime.status_values import Status, VerifyReport
-from neverforget.runtime.store_core import checked_agent, wanted_of
+from neverforget.runtime.store_core import checked_agent, connecting, wanted_of
 from neverforget.runtime.store_path import real_path
 from neverforget.runtime.values import Page, SessionInfo
 from neverforget.runtime.working_methods import WorkingMethods
@@ -48,13 +48,38 @@ def open(
     ``wait``: seconds to wait for a host. ``agent`` and ``namespace``: of the view that is returned.
     Settings come from keywords (``sync="process"``), else from ``config``, else from the store.
 
+    ``path`` "ray:NAME" or "ray:NAME@ADDRESS" is a deployed store, as for ``connect``.
+
     Raises StoreLocked (another process has it inline, or hosts it and ``inline`` was asked for),
     Unavailable (no host in time), InvalidArgument (a setting that this store has otherwise),
     UnsupportedFormat (written by a newer version, or no store).
     """
     wanted = wanted_of(host, inline, wait, config, overrides)
     scope = Scope().narrowed(namespace, agent=checked_agent(agent))
-    held, settings = engine.lease(real_path(path), wanted)
+    held, settings = engine.lease(deploying.path_of(path, wanted), wanted)
+    return Store(held, scope.configured(settings), settings)
+
+
+def connect(
+    name: str,
+    *,
+    address: str = "auto",
+    agent: str | None = None,
+    namespace: NamespaceLike = (),
+    deadline: float | None = None,
+) -> Store:
+    """A handle on the store that was deployed as ``name`` on the Ray cluster at ``address``, from a
+    driver, a task, an actor or a Serve replica on any of its nodes.
+
+    This process is connected to that Ray if it is not yet, and stays so. Owners on this node are
+    called through their sockets, others through Ray: ``status().owners`` shows which. ``deadline``:
+    seconds that one request may take; within it, one whose node is away raises Unavailable.
+
+    Raises NotFound (no such store is deployed there), Unavailable (no such Ray), InvalidArgument.
+    """
+    wanted = connecting(deadline)
+    scope = Scope().narrowed(namespace, agent=checked_agent(agent))
+    held, settings = engine.lease(deploying.connected_path(name, address), wanted)
     return Store(held, scope.configured(settings), settings)
 
 

@@ -198,8 +198,9 @@ class StoreCore:
                 self._config.embedder_name,
                 self._config.extractor_name,
                 self._scope.root,
-                engine.reach.kind == "attached",
+                engine.reach.hosted,
                 engine.reach.reflects(),
+                engine.reach.through,
             ),
         )
 
@@ -233,6 +234,11 @@ class StoreCore:
         self, directory: str | os.PathLike[str], progress: Progress | None
     ) -> Operation[None]:
         target = real_path(directory, "directory")
+        if self._engine.reach.kind == "deployed":
+            raise InvalidArgument(
+                "the parts of a deployed store lie on several nodes, and backup writes on one; "
+                "undeploy it and copy each node's folder"
+            )
         source = self._engine.path
         regions, longterm = target / "regions", longterm_directory(target)
         with _writing(target):
@@ -313,3 +319,12 @@ def wanted_of(
         raise InvalidArgument(f"inline is {inline!r}; pass True or False")
     check_seconds("wait", wait)
     return Wanted(host, inline, float(wait), asked=named(config, overrides))
+
+
+def connecting(deadline: float | None) -> Wanted:
+    """``connect``'s arguments, checked."""
+    config = Config()
+    if deadline is not None:
+        check_seconds("deadline", deadline)
+        config = Config(deadline_s=float(deadline))
+    return Wanted("never", create=False, asked=config)

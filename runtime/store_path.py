@@ -40,8 +40,8 @@ def named_directory(path: str | os.PathLike[str], what: str = "path") -> Path:
         raise InvalidArgument(f"{text!r} holds a NUL character, which no path can; leave it out")
     if text.startswith("ray:"):
         raise InvalidArgument(
-            f"{text!r} names a store on a Ray cluster, which this version cannot open; for a "
-            f"directory of that name write ./{text}"
+            f"{text!r} names a store on a Ray cluster, and {what} must be a directory; for one of "
+            f"that name write ./{text}"
         )
     if _URL.match(text):
         raise InvalidArgument(

@@ -50,7 +50,8 @@ REINDEX_PAUSE_S = 0.1  # between two looks at how far it is
 
 class Asked(NamedTuple):
     """Whose status is wanted. ``embedder``, ``extractor``: their names. ``root``: of the view.
-    ``reflects``: the reflector runs, where the owners are objects of this process.
+    ``reflects``: the reflector runs, where the owners are objects of this process. ``through``: how
+    calls to an owner go.
     """
 
     store_id: str
@@ -60,6 +61,7 @@ class Asked(NamedTuple):
     root: tuple[str, ...]
     hosted: bool
     reflects: bool
+    through: Callable[[int], str]
 
 
 def status(context: Context, asked: Asked) -> Operation[StoreStatus]:
@@ -72,13 +74,13 @@ def status(context: Context, asked: Asked) -> Operation[StoreStatus]:
         host = told
     owners, lags = [], []
     for partition in range(context.partitions):
-        reply: StatusReply = yield Call(partition, Status(0))
         view = None
         if host is not None and partition < len(host.owners):
             view = host.owners[partition]
-        owners.append(_owner(partition, reply, view))
+        reply = yield from _partition_status(partition, view, asked.through(partition))
+        owners.append(_owner(partition, reply, view, asked.through(partition)))
         lags.append(reply.reflection)
-    longterm = yield from _longterm_status(asked.embedder)
+    longterm = yield from _longterm_status(asked.embedder, asked.through(LONGTERM))
     reflection = yield from reflecting.info(asked.extractor, lags, asked.root, reflects)
     return StoreStatus(
         asked.store_id,
@@ -88,6 +90,24 @@ def status(context: Context, asked: Asked) -> Operation[StoreStatus]:
         longterm,
         reflection,
     )
+
+
+def _partition_status(
+    partition: int, view: OwnerView | None, through: str
+) -> Operation[StatusReply]:
+    """One that is away with its node is shown, the others are asked all the same."""
+    if view is not None and view.state == "away":
+        why = "no node of the cluster has its disk"
+        return StatusReply(0, None, "away", why, 0, 0, 0)
+    reply: StatusReply
+    if view is None or through != "ray":
+        reply = yield Call(partition, Status(0))
+        return reply
+    try:
+        reply = yield Call(partition, Status(0), LOOK_S)
+    except Unavailable as error:
+        reply = StatusReply(0, None, "away", error.message, 0, 0, 0)
+    return reply
 
 
 def _host(reply: HostReply) -> HostInfo:
@@ -101,7 +121,7 @@ def _host(reply: HostReply) -> HostInfo:
     )
 
 
-def _owner(partition: int, reply: StatusReply, view: OwnerView | None) -> OwnerInfo:
+def _owner(partition: int, reply: StatusReply, view: OwnerView | None, through: str) -> OwnerInfo:
     region = reply.region
     return OwnerInfo(
         name=f"p{partition}" if view is None else view.name,
@@ -124,6 +144,7 @@ def _owner(partition: int, reply: StatusReply, view: OwnerView | None) -> OwnerI
         recovery_s=0.0 if region is None else region.recovery_us / 1e6,
         last_sync_s=0.0 if region is None else region.last_sync_us / 1e6,
         syncs=0 if region is None else region.syncs,
+        through=through,
         findings=()
         if region is None
         else tuple(finding(partition, found) for found in region.findings),
@@ -131,11 +152,11 @@ def _owner(partition: int, reply: StatusReply, view: OwnerView | None) -> OwnerI
     )
 
 
-def _longterm_status(embedder: str) -> Operation[LongTermInfo]:
+def _longterm_status(embedder: str, through: str) -> Operation[LongTermInfo]:
     """Conversations go on without it, so what is wrong with it is shown instead of raised."""
     reply: LongTermStatusReply
     try:
-        reply = yield Call(LONGTERM, Status(0))
+        reply = yield Call(LONGTERM, Status(0), LOOK_S if through == "ray" else None)
     except (Corrupt, OwnerFenced, Unavailable) as error:
         state = "unavailable" if isinstance(error, Unavailable) else "quarantined"
         reply = LongTermStatusReply(0, None, None, state, error.message, 0, 0, 0)

@@ -30,7 +30,7 @@ NAMES = words(
     OutOfSpace Overloaded OwnerFenced OwnerInfo Page Poisoned ReflectionInfo ReflectionReport
     Relation Role Session SessionInfo Status Store StoreClosed StoreLocked Timeframe Turn TurnRef
     Unavailable UnsupportedFormat VerifyReport WorkingItem WorkingMember WorkingMemory
-    aio import_file integrations open testing
+    aio connect deploy import_file integrations open testing undeploy
 """
 )
 
@@ -97,6 +97,9 @@ FIELDS = {
 
 SIGNATURES = {
     nf.open: "path *host inline wait agent namespace config **overrides",
+    nf.connect: "name *address agent namespace deadline",
+    nf.deploy: "name config *address wait",
+    nf.undeploy: "name *address",
     nf.Store.scoped: "*namespace agent deadline",
     nf.Store.session: "name *agent namespace",
     nf.Store.sessions: "*namespace prefix after limit",
@@ -199,7 +202,7 @@ def test_the_version_is_the_installed_one() -> None:
 
 
 def test_the_submodules_have_these_names() -> None:
-    assert nf.aio.__all__ == ["AsyncSession", "AsyncStore", "AsyncWorkingMemory", "open"]
+    assert nf.aio.__all__ == ["AsyncSession", "AsyncStore", "AsyncWorkingMemory", "connect", "open"]
     assert nf.testing.__all__ == ["nf_store", "store"]
     assert nf.testing.nf_store is not None
     assert importlib.import_module("neverforget.integrations") is nf.integrations

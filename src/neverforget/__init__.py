@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from neverforget import aio, integrations, testing
     from neverforget.runtime.agent_values import AgentInfo
     from neverforget.runtime.config import Config
+    from neverforget.runtime.deploying import deploy, undeploy
     from neverforget.runtime.importers import ImportReport, import_file
     from neverforget.runtime.memory_values import (
         Chunk,
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
         Status,
         VerifyReport,
     )
-    from neverforget.runtime.store import Store, open
+    from neverforget.runtime.store import Store, connect, open
     from neverforget.runtime.values import (
         CONFIRMED,
         AuditEntry,
@@ -137,19 +138,23 @@ __all__ = [
     "WorkingMember",
     "WorkingMemory",
     "aio",
+    "connect",
+    "deploy",
     "import_file",
     "integrations",
     "open",
     "testing",
+    "undeploy",
 ]
 
 _RUNTIME = {
     "agent_values": "AgentInfo",
     "config": "Config",
+    "deploying": "deploy undeploy",
     "importers": "ImportReport import_file",
     "reflection_values": "FailedRange ReflectionInfo ReflectionReport",
     "session": "Session",
-    "store": "Store open",
+    "store": "Store connect open",
     "memory_values": "Chunk DeletionReport Hit Hits Memory Relation Timeframe",
     "status_values": "Finding HostInfo LongTermInfo OwnerInfo Status VerifyReport",
     "values": "CONFIRMED AuditEntry Confirmation ErasureReport Page Role SessionInfo Turn TurnRef",

@@ -14,7 +14,7 @@ The same names and arguments as in ``neverforget``; values and errors are the sa
 from __future__ import annotations
 
 from neverforget.runtime.async_session import AsyncSession
-from neverforget.runtime.async_store import AsyncStore, open
+from neverforget.runtime.async_store import AsyncStore, connect, open
 from neverforget.runtime.async_working_memory import AsyncWorkingMemory
 
-__all__ = ["AsyncSession", "AsyncStore", "AsyncWorkingMemory", "open"]
+__all__ = ["AsyncSession", "AsyncStore", "AsyncWorkingMemory", "connect", "open"]

@@ -34,7 +34,7 @@ WAYS: dict[str, dict[str, Any]] = {
         ("", "empty"),
         (b"bytes", "is a bytes"),
         (7, "is an int"),
-        ("ray:prod", "Ray cluster"),
+        ("ray:no/name", "a store's name"),
         ("http://x/y", "URL"),
         (Path("http://x/y"), "URL"),
         ("file:///tmp/x", "URL"),

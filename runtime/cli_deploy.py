@@ -1,0 +1,75 @@
+"""Commands about named stores on a Ray cluster: deploy, undeploy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from neverforget.runtime.cli_render import console, errors, print_json
+from neverforget.runtime.cli_store import RAY_PREFIX, THE_STORE, JsonOption, command
+from neverforget.runtime.deployment import read_plan
+from neverforget.storage.errors import InvalidArgument
+
+AddressOption = Annotated[
+    str, typer.Option(metavar="HOST:PORT", help="The Ray cluster; auto: the one of this machine.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    command(app, "deploy", deploy, DEPLOY_EXAMPLES, THE_STORE)
+    command(app, "undeploy", undeploy, UNDEPLOY_EXAMPLES, THE_STORE)
+
+
+DEPLOY_EXAMPLES = """
+neverforget deploy memory.toml
+neverforget deploy memory.toml --address 192.0.2.1:6379
+"""
+
+
+def deploy(
+    config: Annotated[Path, typer.Argument(metavar="CONFIG", help="A TOML file; see docs.")],
+    address: AddressOption = "auto",
+    wait: Annotated[
+        float, typer.Option(metavar="SECONDS", min=1, help="How long its owners may take to start.")
+    ] = 120.0,
+    as_json: JsonOption = False,
+) -> None:
+    """Create a named store on a Ray cluster, or change its host settings.
+
+    Its partitions are spread over the nodes that offer what CONFIG names, and stay with the disks
+    they are on. Repeated, it changes nothing; another number of partitions is refused.
+    """
+    import neverforget as nf
+
+    name, _ = read_plan(config)
+    if name is None:
+        raise InvalidArgument(f'{config} does not name the store; add: name = "memory"')
+    with errors().status("starting the owners") as _shown:
+        nf.deploy(None, config, address=address, wait=wait)
+    with nf.connect(name, address=address) as store:
+        status = store.status()
+    if as_json:
+        owners = [{"name": o.name, "node": o.node, "state": o.state} for o in status.owners]
+        print_json({"name": name, "store_id": status.store_id, "owners": owners})
+    else:
+        nodes = len({owner.node for owner in status.owners})
+        text = f"{RAY_PREFIX}{name}: {len(status.owners)} partitions on machines: {nodes}"
+        console().print(text, markup=False, highlight=False)
+
+
+UNDEPLOY_EXAMPLES = """
+neverforget undeploy memory
+"""
+
+
+def undeploy(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Of the deployed store.")],
+    address: AddressOption = "auto",
+) -> None:
+    """End the actors of a named store, in order. Its data stays: deploy it again to have it
+    back."""
+    import neverforget as nf
+
+    nf.undeploy(name.removeprefix(RAY_PREFIX), address=address)

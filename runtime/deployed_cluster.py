@@ -1,0 +1,253 @@
+"""Ray, for deployed stores: joining a cluster, keeper, node hosts, and what is done on a node."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import msgspec
+import ray
+from ray.exceptions import (
+    ActorDiedError,
+    ActorUnschedulableError,
+    GetTimeoutError,
+    RayError,
+    RayTaskError,
+)
+from ray.experimental import internal_kv
+from ray.util.client import ray as ray_client
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from neverforget.actors.actor_options import KEEPER, NAMESPACE, NODE_HOST
+from neverforget.runtime.deployed_channel import keeper_name
+from neverforget.runtime.deployment import Plan, Told, Where
+from neverforget.storage.errors import (
+    InvalidArgument,
+    NeverforgetError,
+    NotFound,
+    Unavailable,
+    from_wire,
+)
+
+if TYPE_CHECKING:
+    from neverforget.runtime.keeper import Keeper
+
+T = TypeVar("T")
+_NODE_S = 60.0  # for what is done on a node
+_NAME_FREE_S = 15.0
+
+
+class RayNode(NamedTuple):
+    id: str
+    name: str
+
+
+def join(address: str) -> str:
+    """Be connected to the Ray at ``address``; its address. One that this process is connected to
+    already is used, and must be that one. It stays connected."""
+    if not ray.is_initialized():
+        try:
+            ray.init(
+                address=address,
+                namespace=NAMESPACE,
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+            )
+        except (ConnectionError, RayError, RuntimeError, ValueError) as error:
+            why = str(error).strip().partition("\n")[0]
+            raise Unavailable(
+                f"no Ray cluster at {address!r}: {why}; start one, or pass its address",
+                outcome="not_applied",
+            ) from error
+    if ray_client.is_connected():
+        raise InvalidArgument(
+            "this process uses Ray Client, through which owners cannot be reached; run it on a "
+            "node of the cluster"
+        )
+    found: str = ray.get_runtime_context().gcs_address
+    if address not in ("auto", "local", found):
+        raise InvalidArgument(
+            f"this process is connected to the Ray at {found}, not {address}; leave address out"
+        )
+    return found
+
+
+def node_id() -> str:
+    """Of the node that this process runs on."""
+    found: str = ray.get_runtime_context().get_node_id()
+    return found
+
+
+def gcs_address() -> str:
+    found: str = ray.get_runtime_context().gcs_address
+    return found
+
+
+def offering(plan: Plan) -> list[RayNode]:
+    """The nodes that are there and offer what ``plan`` wants of them."""
+    found = []
+    for node in ray.nodes():
+        labels = node.get("Labels") or {}
+        if plan.label:
+            offers = plan.label.items() <= labels.items()
+        else:
+            offers = node["Resources"].get(plan.resource, 0) > 0
+        if node["Alive"] and offers:
+            found.append(RayNode(node["NodeID"], node["NodeName"] or node["NodeManagerHostname"]))
+    return found
+
+
+def on_node(node: str, function: Callable[..., T], *arguments: Any) -> T:
+    """What ``function`` returns there. Raises what it raises of ours, and Unavailable."""
+    remote: Any = ray.remote(function)
+    pinned = remote.options(
+        num_cpus=0,
+        max_retries=0,
+        scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False),
+    )
+    found: T = _got(pinned.remote(*arguments), _NODE_S, f"node {node[:8]}")
+    return found
+
+
+def remembered(store: str) -> bytes | None:
+    """What ``remember`` was last given for ``store``, for as long as this Ray lives."""
+    found: bytes | None = internal_kv._internal_kv_get(_key(store))
+    return found
+
+
+def remember(store: str, description: bytes) -> None:
+    internal_kv._internal_kv_put(_key(store), description, overwrite=True)
+
+
+def _key(store: str) -> bytes:
+    return f"{NAMESPACE}:{store}".encode()
+
+
+# ---- node hosts ----------------------------------------------------------------------------------
+
+
+class NodeHostHandle:
+    """One node's host. ``wait`` in ``told``: seconds."""
+
+    def __init__(self, actor: Any, node: str) -> None:
+        self._actor = actor
+        self.node = node
+
+    def told(self, wait_s: float) -> Told:
+        """How it is. Unavailable; NotFound: it has ended for good."""
+        return msgspec.msgpack.decode(
+            _got(self._actor.describe.remote(), wait_s, "a host"), type=Told
+        )
+
+    def stop(self, wait_s: float) -> None:
+        """In order, then for good, whatever becomes of that."""
+        with contextlib.suppress(Unavailable):
+            _got(self._actor.stop.remote(), wait_s, "a host")
+        self.end()
+
+    def end(self) -> None:
+        with contextlib.suppress(RayError, ValueError):
+            ray.kill(self._actor, no_restart=True)
+
+
+def start_node_host(name: str, node: str, path: str, disk: str, store_id: str) -> NodeHostHandle:
+    """The host of the part on ``node``; one that runs already is taken over. ``name`` carries disk
+    and node: one that was there before is another's."""
+    # Only here: a client that connects, one of hundreds at once, loads none of what an owner needs.
+    from neverforget.actors.spawn import made_remote
+    from neverforget.runtime.node_host import NodeHost
+
+    remote_class = made_remote(
+        NodeHost,
+        **NODE_HOST,
+        name=name,
+        namespace=NAMESPACE,
+        lifetime="detached",
+        get_if_exists=True,
+        # Hard: the disk is on this node. A node that returns is another one to Ray; the keeper
+        # makes the next host there.
+        scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False),
+    )
+    return NodeHostHandle(remote_class.remote(path, disk, store_id), node)
+
+
+# ---- the keeper, as others see it ----------------------------------------------------------------
+
+
+def ask_keeper(name: str, wait_s: float) -> Where:
+    """Where the owners of ``name`` are. NotFound: no such store is deployed. Unavailable."""
+    handle = _keeper(name)
+    if handle is None:
+        raise _not_deployed(name)
+    return msgspec.msgpack.decode(_answer(handle.where.remote(), wait_s), type=Where)
+
+
+def deploy_by_keeper(cls: type[Keeper], name: str, plan: Plan, wait_s: float) -> Where:
+    """Have the keeper, made if there is none, create or update the store. Raises what it says."""
+    from neverforget.actors.spawn import made_remote
+
+    remote_class = made_remote(
+        cls,
+        **KEEPER,
+        name=keeper_name(name),
+        namespace=NAMESPACE,
+        lifetime="detached",
+        get_if_exists=True,
+    )
+    keeper = remote_class.remote(name, msgspec.msgpack.encode(plan))
+    payload = _answer(keeper.deploy.remote(msgspec.msgpack.encode(plan), wait_s), wait_s + 30.0)
+    return msgspec.msgpack.decode(payload, type=Where)
+
+
+def undeploy_by_keeper(name: str, wait_s: float) -> None:
+    """End everything in order. NotFound."""
+    keeper = _keeper(name)
+    if keeper is None:
+        raise _not_deployed(name)
+    _answer(keeper.undeploy.remote(), wait_s)
+    with contextlib.suppress(RayError, ValueError):
+        ray.kill(keeper, no_restart=True)
+    give_up_at = time.monotonic() + _NAME_FREE_S
+    while _keeper(name) is not None and time.monotonic() < give_up_at:
+        time.sleep(0.05)
+
+
+def _keeper(name: str) -> Any | None:
+    try:
+        return ray.get_actor(keeper_name(name), namespace=NAMESPACE)
+    except ValueError:
+        return None
+
+
+def _not_deployed(name: str) -> NotFound:
+    return NotFound(
+        f"no store {name!r} is deployed on the Ray cluster at {gcs_address()}; run: "
+        "neverforget deploy CONFIG"
+    )
+
+
+def _answer(call: Any, wait_s: float) -> bytes:
+    """The keeper answers (payload, None), or (b"", what is wrong)."""
+    payload, wrong = _got(call, wait_s, "the keeper")
+    if wrong is not None:
+        raise from_wire(*wrong)
+    found: bytes = payload
+    return found
+
+
+def _got(call: Any, wait_s: float, who: str) -> Any:
+    try:
+        return ray.get(call, timeout=wait_s)
+    except RayTaskError as error:
+        cause = getattr(error, "cause", None)
+        if isinstance(cause, NeverforgetError):
+            raise cause from None
+        raise
+    except (ActorDiedError, ActorUnschedulableError) as error:
+        raise NotFound(f"{who} has ended for good: {error}") from error
+    except (RayError, GetTimeoutError) as error:
+        why = str(error).strip().partition("\n")[0]
+        raise Unavailable(f"{who} does not answer: {why}", outcome="unknown") from error

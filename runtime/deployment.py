@@ -1,0 +1,199 @@
+"""What is deployed: a plan, as somebody writes it, and the description that stands on the disks.
+
+A plan is a TOML file, or the same as a mapping::
+
+    path = "/var/lib/neverforget/memory"   # on every node; ~ and $VARIABLE are expanded there
+    resource = "neverforget"               # offered by the nodes that may hold a part; or
+    # label = { memory = "yes" }           # ... the labels that these nodes carry
+    nodes = 2                              # so many must offer it before the store is made
+    [settings]                             # of the store, as for ``open``
+    partitions = 4
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from neverforget.actors.actor_options import owner_name
+from neverforget.actors.host_messages import OwnerView
+from neverforget.actors.places import LONGTERM, REFLECTOR
+from neverforget.runtime.config import CLIENT, FIXED, Config, named
+from neverforget.storage.errors import InvalidArgument
+
+RAY_PREFIX = "ray:"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,127}")
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """``settings``: fixed and host settings that were named. ``resource`` counts where ``label`` is
+    empty."""
+
+    path: str
+    resource: str = "neverforget"
+    label: dict[str, str] = {}
+    nodes: int = 1
+    settings: dict[str, Any] = {}
+
+    @property
+    def place(self) -> tuple[str, str, dict[str, str]]:
+        """Where its parts are looked for."""
+        return self.path, "" if self.label else self.resource, self.label
+
+    @property
+    def offer(self) -> str:
+        """For people: what a node that may hold a part has."""
+        if self.label:
+            return "the label " + ", ".join(f"{k}={v}" for k, v in sorted(self.label.items()))
+        return f"the resource {self.resource!r}"
+
+
+class Description(msgspec.Struct, frozen=True, kw_only=True):
+    """A deployed store. ``partitions``: the disk of each, by its id; ``longterm``: that of the
+    memories, of their embedders and of the reflector. "creating": regions may still be missing;
+    "made": one that is missing is lost. The highest ``version`` counts.
+    """
+
+    name: str
+    store_id: str
+    version: int
+    state: Literal["creating", "made"]
+    partitions: tuple[str, ...]
+    longterm: str
+    settings: dict[str, Any]
+
+    def disk_of(self, place: int) -> str:
+        return self.longterm if place in (LONGTERM, REFLECTOR) else self.partitions[place]
+
+    def owner(self, place: int) -> str:
+        """The name of an owner in Ray: the same wherever its disk is."""
+        owner = {LONGTERM: "lt0", REFLECTOR: "r0"}.get(place, f"p{place}")
+        return owner_name(self.store_id, self.disk_of(place)[:8], owner)
+
+    @property
+    def disks(self) -> list[str]:
+        return sorted({*self.partitions, self.longterm})
+
+    @property
+    def config(self) -> Config:
+        return Config(**self.settings)
+
+
+class Where(msgspec.Struct, frozen=True, kw_only=True):
+    """What a client needs. ``nodes``: by disk, the id in Ray of the node that has it now and its
+    name, missing while it is away; ``sockets``: by the number of the place."""
+
+    description: Description
+    nodes: dict[str, tuple[str, str]] = {}
+    sockets: dict[int, str] = {}
+
+
+class Told(msgspec.Struct, frozen=True):
+    """How a node host is. ``state``: "starting", "serving", "failing" (it tries again; ``reason``)
+    or "ended". ``version``: of the description that it goes by. ``owners`` and ``sockets``: by the
+    number of the place."""
+
+    disk: str
+    state: str
+    reason: str | None
+    version: int
+    owners: dict[int, OwnerView]
+    sockets: dict[int, str]
+
+
+def checked_name(name: object) -> str:
+    """The name of a deployed store."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise InvalidArgument(
+            f"name is {name!r}; a store's name is up to 64 letters, digits, '.', '_' and '-'"
+        )
+    return name
+
+
+def split_address(text: str) -> tuple[str, str]:
+    """ "ray:NAME" or "ray:NAME@ADDRESS" as name and address."""
+    name, _, address = text.removeprefix(RAY_PREFIX).partition("@")
+    return checked_name(name), address or "auto"
+
+
+def read_plan(config: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[str | None, Plan]:
+    """A plan and the name that it may give. InvalidArgument where it is none."""
+    what, values = "config", config
+    if not isinstance(config, Mapping):
+        file = Path(os.path.expanduser(config))
+        what = str(file)
+        try:
+            values = msgspec.toml.decode(file.read_bytes())
+        except OSError as error:
+            raise InvalidArgument(f"{file} cannot be read: {error.strerror}") from error
+        except msgspec.DecodeError as error:
+            raise InvalidArgument(f"{file} is not valid TOML: {error}; correct it") from error
+    assert isinstance(values, Mapping)
+    plain = {name: value for name, value in values.items() if name != "name"}
+    try:
+        plan = msgspec.convert(plain, Plan)
+    except msgspec.ValidationError as error:
+        raise InvalidArgument(f"{what} is no plan of a deployment: {error}") from error
+    _check(plan, what)
+    name = values.get("name")
+    return None if name is None else checked_name(name), plan
+
+
+def _check(plan: Plan, what: str) -> None:
+    if not plan.path.startswith(("/", "~", "$")):
+        raise InvalidArgument(
+            f"{what}: path is {plan.path!r}; name a folder that each node has, from its root"
+        )
+    if not 1 <= plan.nodes <= 10_000:
+        raise InvalidArgument(f"{what}: nodes is {plan.nodes}; a store needs 1 or more")
+    for word in (plan.resource, *plan.label, *plan.label.values()):
+        if not _LABEL.fullmatch(word):
+            raise InvalidArgument(f"{what}: {word!r} cannot be a resource or label")
+    client = sorted(CLIENT & set(plan.settings))
+    if client:
+        raise InvalidArgument(
+            f"{what}: {', '.join(client)} belongs to each client; pass it to connect"
+        )
+    for name, value in named(None, plan.settings).as_dict().items():
+        if name in plan.settings and str(value).startswith("object:"):
+            raise InvalidArgument(f"{what}: {name} cannot be an object; name a model")
+
+
+def described(plan: Plan, name: str, store_id: str, disks: list[str]) -> Description:
+    """A new store on ``disks``: partitions in turn, memories where fewest partitions are."""
+    config = named(None, plan.settings)
+    spread = tuple(disks[n % len(disks)] for n in range(config.partitions))
+    return Description(
+        name=name,
+        store_id=store_id,
+        version=1,
+        state="creating",
+        partitions=spread,
+        longterm=min(reversed(disks), key=spread.count),
+        settings={**config.named, **{n: v for n, v in config.as_dict().items() if n in FIXED}},
+    )
+
+
+def updated(found: Description, plan: Plan) -> Description:
+    """``found`` with the host settings of ``plan``. InvalidArgument where it would change what was
+    fixed when the store was made."""
+    have = found.config.as_dict()
+    asked = named(None, plan.settings).as_dict()
+    for setting in sorted(FIXED & set(plan.settings)):
+        if asked[setting] != have[setting]:
+            raise InvalidArgument(
+                f"{found.name} was deployed with {setting} = {have[setting]!r}, which was fixed "
+                f"then and cannot become {asked[setting]!r}; put {have[setting]!r} back, or deploy "
+                "under another name and path and import into that"
+            )
+    fixed = {n: v for n, v in found.settings.items() if n in FIXED}
+    settings = {**{n: v for n, v in plan.settings.items() if n not in FIXED}, **fixed}
+    if settings == found.settings:
+        return found
+    return msgspec.structs.replace(found, settings=settings, version=found.version + 1)
