@@ -61,7 +61,8 @@ CONFIG = words(
     partitions name_digest tokenizer embedder segment_bytes batch_bytes_max reply_bytes_max
     requests_queued_max sync_interval_ms embedder_processes chunk_over_characters chunker_processes
     summarizer extractor reflect_every_turns reflect_after_s reflector_threads timezone recall_text
-    recall_context recall_vector recall_speaker recall_candidates recall_rrf_k sync deadline_s
+    recall_context recall_vector recall_speaker recall_candidates recall_rrf_k replica
+    replica_unreachable replica_lag_bytes replica_lag_s sync deadline_s
 """
 )
 
