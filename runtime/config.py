@@ -95,8 +95,8 @@ class Config:
             "s3://BUCKET/PREFIX", "gs://...", "az://..." or "file:///FOLDER". None: nowhere.
         replica_unreachable: what an owner does that starts while the replica does not answer:
             "reads" (it serves reads only) or "write" (another owner may write elsewhere as well).
-        replica_lag_bytes, replica_lag_s: appends wait while so much of a log, or so old a part of
-            it, is durable here and not shipped.
+        replica_lag_bytes: appends wait while so much of a log is durable here and not shipped.
+        replica_lag_s: they wait, too, while some of it is so many seconds old.
     Client (each handle has its own):
         sync: what ``append`` waits for: "disk" (survives a power loss), "process" (survives
             the death of any process, not of the machine) or "replica" (survives that of the
