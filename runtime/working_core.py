@@ -13,7 +13,6 @@ from neverforget.runtime.operation import Operation, SessionPlace
 from neverforget.runtime.scope import Scope, checked_name
 from neverforget.runtime.session_core import SessionCore
 from neverforget.runtime.store_core import StoreCore
-from neverforget.runtime.working_context import Wanted, context
 from neverforget.runtime.working_values import Context
 from neverforget.storage.errors import InvalidArgument
 from neverforget.storage.type_names import a_type
@@ -106,6 +105,9 @@ class WorkingCore:
     def _in_context(
         self, strategy: Any, max_tokens: int | None, conversation: Any
     ) -> Operation[Context]:
+        # Only here: it brings the extractor, as long to load as all that a client needs otherwise.
+        from neverforget.runtime.working_context import Wanted, context
+
         budget = self._max_tokens
         if max_tokens is not None:
             budget = whole(max_tokens, "max_tokens", 1, TOKENS_MAX)

@@ -62,6 +62,20 @@ assert threading.active_count() == 1
     run(program)
 
 
+def test_a_handle_loads_no_grammar_or_rules_before_they_are_needed() -> None:
+    """Hundreds of tasks connect at once, each in a process of its own: what builds contexts brought
+    the extractor's rules, which took as long to load as everything else together."""
+    program = """
+import sys, neverforget as nf
+from neverforget.runtime import deployed_channel
+nf.open, nf.connect, nf.aio.connect
+late = ("neverforget.runtime.extractor_", "neverforget.runtime.timeframe.")
+loaded = [name for name in sys.modules if name.startswith(late)]
+assert not loaded, loaded
+"""
+    run(program)
+
+
 def test_an_attached_client_loads_nothing_heavy(short_path: Path) -> None:
     host = PlainHost(short_path / "store", Config(partitions=1, embedder="none"))
     program = f"""
