@@ -10,8 +10,8 @@ from neverforget.storage.region_options import RegionOptions
 
 class OwnerSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Of any owner of a region. ``replica``: where its log is shipped. ``replica_writes_alone``: it
-    is written also while the replica cannot be reached at a start. ``replica_takes_over``: from
-    whoever served it last; see ``storage/replica.py``.
+    is written also while the replica cannot be reached at a start. ``replica_term``: how often its
+    log was moved; see ``storage/replica.py``.
     """
 
     directory: str
@@ -30,7 +30,7 @@ class OwnerSpec(msgspec.Struct, frozen=True, kw_only=True):
     replica_writes_alone: bool = False
     replica_lag_bytes: int = 64 * 1024 * 1024
     replica_lag_s: float = 60.0
-    replica_takes_over: bool = False
+    replica_term: int = 0
 
 
 class PartitionSpec(OwnerSpec, frozen=True, kw_only=True):

@@ -10,7 +10,11 @@ from neverforget.actors.owner_spec import OwnerSpec, region_options
 from neverforget.actors.region_life import LOCK_WAIT_S, Owned
 from neverforget.storage.clock import Clock
 from neverforget.storage.directory_lock import Role
+from neverforget.storage.errors import Corrupt
 from neverforget.storage.filesystem import FileSystem
+from neverforget.storage.identity import IDENTITY_FILE, Identity
+from neverforget.storage.region_creation import create_region
+from neverforget.storage.region_options import RegionOptions
 from neverforget.storage.spare import Submit
 
 
@@ -19,12 +23,14 @@ class Closed(Owned, Protocol):
 
 
 R = TypeVar("R", bound=Closed)
+Make = Callable[[FileSystem, Path, Identity, RegionOptions], None]
 
 
 class RegionOpening(Generic[R]):
     """An ``Opening``. ``open_region`` is given what every kind of region is opened with. ``leave``
     is called before a region is closed: whatever uses it must have ended when that returns.
-    ``shipped_as``: the name of its log in a replica.
+    ``shipped_as``: the name of its log in a replica. ``make``: makes the region, empty, where it
+    was moved to; repeatable, after a crash, too.
     """
 
     def __init__(
@@ -39,6 +45,7 @@ class RegionOpening(Generic[R]):
         leave: Callable[[R], None] = lambda region: None,
         *,
         shipped_as: str = "",
+        make: Make = create_region,
     ) -> None:
         self.name, self.label = name, label
         self.directory = spec.directory
@@ -50,9 +57,12 @@ class RegionOpening(Generic[R]):
         self._open_region = open_region
         self._leave = leave
         self._shipped_as = shipped_as
+        self._make = make
 
     def open(self, *, submit: Submit, read_only: bool, predecessor: R | None) -> R:
         spec = self._spec
+        if spec.replica_term and not read_only:
+            self._arrive()
         return self._open_region(
             self._fs,
             Path(spec.directory),
@@ -76,6 +86,24 @@ class RegionOpening(Generic[R]):
         from neverforget.actors.replica_spec import replica_of
 
         return {"replica": replica_of(spec, self._shipped_as)}
+
+    def _arrive(self) -> None:
+        """The region was moved here: where nothing of it is, it is made, as the log that the
+        replica has. Opening it fills it."""
+        from neverforget.storage.object_store import open_object_store
+        from neverforget.storage.replica_identity import identity_in
+
+        spec, directory = self._spec, Path(self._spec.directory)
+        if spec.replica is None or self._fs.exists(directory / IDENTITY_FILE):
+            return
+        store = open_object_store(spec.replica)
+        identity = identity_in(store, self._shipped_as, spec.store_id)
+        if identity is None:
+            raise Corrupt(
+                f"{self._shipped_as} was moved here, and {store.name} has nothing of it; its old "
+                "disk is the only copy: bring that back"
+            )
+        self._make(self._fs, directory, identity, region_options(spec))
 
     def close(self, region: R) -> None:
         self._leave(region)

@@ -15,4 +15,4 @@ def replica_of(spec: OwnerSpec, log: str) -> Replica:
         lag_us_max=int(spec.replica_lag_s * 1e6),
         write_without_store=spec.replica_writes_alone,
     )
-    return Replica(spec.replica, spec.store_id, log, options, spec.replica_takes_over)
+    return Replica(spec.replica, spec.store_id, log, options, term=spec.replica_term)

@@ -28,17 +28,12 @@ from neverforget.storage.atomic_file import write_atomic
 from neverforget.storage.directory_lock import DirectoryLock
 from neverforget.storage.errors import InvalidArgument
 from neverforget.storage.filesystem import LocalFileSystem
-from neverforget.storage.identity import Identity, longterm_identity, region_identity
+from neverforget.storage.identity import Identity
 from neverforget.storage.longterm import LongTermRegion
 from neverforget.storage.object_store import ObjectStore, open_object_store
 from neverforget.storage.region import Region
 from neverforget.storage.replica import Replica
-from neverforget.storage.shipping_object import (
-    OBJECT_HEADER_BYTES,
-    decode_header,
-    log_prefix,
-    object_key,
-)
+from neverforget.storage.replica_identity import identity_in, new_identity
 
 Progress = Callable[[int, int], None]
 
@@ -76,7 +71,7 @@ def restore(
             raise InvalidArgument(f"{path} is being restored as another store; use an empty folder")
         objects = open_object_store(url)
         found = settings.store_id
-        make_again(fs, path, asked, found, lambda log: _identity(objects, log, found))
+        make_again(fs, path, asked, found, lambda log: identity_of(objects, log, found))
         store = prepare(fs, path, asked, create=False, store_id=found, restoring=True)
         report = _take_over(store, url, progress)
         fs.unlink(path / RESTORING)
@@ -86,15 +81,9 @@ def restore(
     return report
 
 
-def _identity(objects: ObjectStore, log: str, store_id: str) -> Identity:
+def identity_of(objects: ObjectStore, log: str, store_id: str) -> Identity:
     """The one that the log of this name had; a new one where nothing of it was ever shipped."""
-    kind, _, number = log.partition("-")
-    at = int(number)
-    made = region_identity(store_id, at) if kind == "partition" else longterm_identity(store_id, at)
-    start = objects.get_start(object_key(log_prefix(store_id, log), 1), OBJECT_HEADER_BYTES)
-    if start is None:
-        return made
-    return Identity(made.store_id, made.what, made.partition, decode_header(start).log_id)
+    return identity_in(objects, log, store_id) or new_identity(log, store_id)
 
 
 def _take_over(store: StoreDirectory, url: str, progress: Progress | None) -> RestoreReport:

@@ -71,6 +71,10 @@ def take_over(
         # error of one turn now, not the next death.
         options = replace(options, read_by="pread")
     try:
+        if replica is not None and read_only:
+            from neverforget.storage.replica import check_caught_up
+
+            check_caught_up(fs, directory, replica)
         path = directory / EPOCH_FILE
         epoch = read_epoch(fs, path) if read_only else next_epoch(fs, path)
         opened = partial(

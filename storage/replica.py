@@ -7,11 +7,14 @@ Loaded only where a replica is configured.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
+
+import msgspec
 
 from neverforget.storage.clock import Clock
 from neverforget.storage.epoch import EPOCH_FILE, next_epoch
@@ -25,14 +28,15 @@ from neverforget.storage.shipping_asking import ShippingOptions
 from neverforget.storage.shipping_events import Level, Stop
 from neverforget.storage.shipping_local import LocalCopy
 from neverforget.storage.shipping_machine import Shipping
-from neverforget.storage.shipping_mark import read_mark
+from neverforget.storage.shipping_mark import marked_term, read_mark, write_mark
 from neverforget.storage.shipping_object import Author, log_prefix, store_bytes
 from neverforget.storage.shipping_opening import Opening
 
 
 class Replica(NamedTuple):
     """Where a log is shipped to. ``url``: see ``open_object_store``. ``log``: its name there, as
-    "partition-0". ``takes_over``: serve it from here, whoever served it last.
+    "partition-0". ``takes_over``: serve it from here, whoever served it last. ``term``: how often
+    it was told to be served elsewhere: taken over from all of a lower one; objects must be there.
     """
 
     url: str
@@ -40,6 +44,17 @@ class Replica(NamedTuple):
     log: str
     options: ShippingOptions = ShippingOptions()
     takes_over: bool = False
+    term: int = 0
+
+
+def check_caught_up(fs: FileSystem, directory: Path, replica: Replica) -> None:
+    """Raises Unavailable where what stands here may lack what was acknowledged elsewhere: nothing
+    of it may be served, not even read, before the replica was asked."""
+    if marked_term(fs, directory) < replica.term:
+        raise Unavailable(
+            f"{replica.log} was moved here and has not been fetched from the replica yet",
+            outcome="not_applied",
+        )
 
 
 def start_shipping(
@@ -65,9 +80,13 @@ def start_shipping(
     store = open_object_store(replica.url)
     mark = read_mark(fs, directory, int.from_bytes(os.urandom(4), "little"))
     owner = int.from_bytes(os.urandom(8), "little")
-    author = Author(store_bytes(replica.store_id), log_id, owner, mark.place)
-    here = mark.local_log(tail, expects=False, takes_over=replica.takes_over)
-    machine = Shipping(author, here, replica.options)
+    author = Author(store_bytes(replica.store_id), log_id, owner, mark.place, replica.term)
+    moved = mark.term < replica.term
+    here = mark.local_log(tail, expects=replica.term > 0, takes_over=replica.takes_over)
+    alone = replica.options.write_without_store and not moved
+    machine = Shipping(
+        author, here, dataclasses.replace(replica.options, write_without_store=alone)
+    )
     local = LocalCopy(fs, directory, log_id=log_id, tail=tail, epoch=epoch)
     prefix = log_prefix(replica.store_id, replica.log)
 
@@ -90,6 +109,9 @@ def start_shipping(
             "does",
             outcome="not_applied",
         )
+    if moved:  # before anything is served: from now on this place is like any that served it
+        mark = msgspec.structs.replace(mark, term=replica.term)
+        write_mark(fs, directory, mark)
     log, recovered = reopen(local.epoch)
     try:
         shipper = Shipper(

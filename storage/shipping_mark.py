@@ -1,8 +1,9 @@
 """How far a log is known to be shipped, kept beside it so that the next start has less to look at.
 
-    <region>/SHIPPED      {place, position, number, version}: below ``position`` the log holds what
-                          the objects up to ``number`` hold; ``place`` is 32 random bits, drawn when
-                          the file is made, by which objects tell one directory from another
+    <region>/SHIPPED      {place, position, number, term, version}: below ``position`` the log holds
+                          what the objects up to ``number`` hold; ``place`` is 32 random bits, drawn
+                          when the file is made, by which objects tell one directory from another;
+                          ``term``: the last one in which an owner here had caught up
 
 It may lag behind, as it is replaced once in a while; it never runs ahead: a pair is written after
 it was true, and what it says of this log stays true. Where it was lost the directory is another
@@ -29,6 +30,7 @@ class Mark(msgspec.Struct, frozen=True):
     place: int
     position: int = 0
     number: int = 0
+    term: int = 0
     version: int = _VERSION
 
     def local_log(self, tail: int, *, expects: bool, takes_over: bool) -> LocalLog:
@@ -48,10 +50,22 @@ def read_mark(fs: FileSystem, directory: Path, random_place: int) -> Mark:
     """The mark; where it is missing or damaged a new one, of ``random_place``, written before this
     returns. Raises UnsupportedFormat, OutOfSpace, OSError.
     """
+    mark = _read(fs, directory)
+    if mark is None:
+        mark = Mark(random_place)
+        write_mark(fs, directory, mark)
+    return mark
+
+
+def marked_term(fs: FileSystem, directory: Path) -> int:
+    """The last term in which this log held all that counted; 0 where none is known."""
+    mark = _read(fs, directory)
+    return 0 if mark is None else mark.term
+
+
+def _read(fs: FileSystem, directory: Path) -> Mark | None:
     path = directory / SHIPPED_FILE
     try:
         return read_versioned(fs, path, Mark, _VERSION, "does not say what was shipped")
     except (NotFound, Corrupt):
-        mark = Mark(random_place)
-        write_mark(fs, directory, mark)
-        return mark
+        return None

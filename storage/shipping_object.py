@@ -23,11 +23,12 @@ from neverforget.storage.format import HEADER, HEADER_BYTES, MAGIC, stride
 OBJECT_MAGIC = 0x424F464E  # "NFOB" in the object
 OBJECT_VERSION = 1
 OBJECT_HEADER_BYTES = 128
+TERM_MAX = 0xFFFF
 DIGEST_BYTES = 16
 
-# magic version | store | log_id | number | owner | epoch kind | base | size | start | stop
+# magic version | store | log_id | number | owner | epoch kind term | base | size | start | stop
 # | digest | segment_epoch heads_crc | erasures place | payload_crc header_crc
-_HEADER = Struct("<II16sQQQIIQQQQ16sIIIIII")
+_HEADER = Struct("<II16sQQQIHHQQQQ16sIIIIII")
 assert _HEADER.size == OBJECT_HEADER_BYTES
 _CRC_AT = OBJECT_HEADER_BYTES - 4
 
@@ -53,13 +54,15 @@ class Run(NamedTuple):
 
 class Author(NamedTuple):
     """Who puts: ``store`` the UUID's bytes, ``owner`` 64 random bits of this one owner, ``place``
-    32 of the directory that its log stands in, the same for every owner there.
+    32 of the directory that its log stands in, the same for every owner there. ``term``: how often
+    the log was told to be served elsewhere, as far as this owner knows.
     """
 
     store: bytes
     log_id: int
     owner: int
     place: int = 0
+    term: int = 0
 
 
 class ObjectHeader(NamedTuple):
@@ -73,6 +76,7 @@ class ObjectHeader(NamedTuple):
     owner: int
     epoch: int
     kind: int
+    term: int
     base: int
     size: int
     start: int
@@ -128,7 +132,7 @@ def _encode(author: Author, number: int, epoch: int, kind: ObjectKind, run: Run)
     return _sealed(
         ObjectHeader(
             OBJECT_MAGIC, OBJECT_VERSION, author.store, author.log_id, number, author.owner, epoch,
-            kind, run.base, run.size, run.start, run.stop, digest, run.segment_epoch,
+            kind, author.term, run.base, run.size, run.start, run.stop, digest, run.segment_epoch,
             run.heads_crc, 0, author.place, crc32c(run.payload), 0,
         ),
         run.payload,

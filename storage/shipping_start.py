@@ -51,7 +51,8 @@ class LocalLog(NamedTuple):
     none is known): below that position it holds what the objects up to that number hold.
     ``expects``: this log was shipped before, by whatever disk, so that objects must be there.
     ``takes_over``: it was told to serve this log from here, whoever served it last; else it does so
-    only where that was an owner of the same place.
+    only where that was an owner of the same place, or of a lower term than its author's: a term
+    takes the log over from those before it, and, however often it starts, from none after it.
     """
 
     tail: int
@@ -74,6 +75,7 @@ class Starting(Asking, ABC):
         self.number = 0
         self.epoch = 0
         self._author = author
+        self._told_term = author.term
         self._local = local
         self._tail = local.tail
         self._galloping = Galloping(local.number)
@@ -126,16 +128,19 @@ class Starting(Asking, ABC):
         wrong = check_origin(answer.header, self._author, self.number)
         if wrong is not None:
             return self._refuse(wrong)
-        self._last = answer.header
-        if answer.header.place != self._author.place and not self._local.takes_over:
+        last = self._last = answer.header
+        told = self._local.takes_over or last.term < self._told_term
+        if last.place != self._author.place and not told:
             return self._stop(
                 Stop(
                     "fenced",
-                    f"this log is served from another place since epoch {answer.header.epoch}; a "
-                    "failover brings it back here",
+                    f"this log is served from another place since epoch {last.epoch}; a failover "
+                    "brings it back here",
                 )
             )
-        return self._persist(answer.header.epoch)
+        # What was told elsewhere meanwhile is known there and must stay known.
+        self._author = self._author._replace(term=max(self._told_term, last.term))
+        return self._persist(last.epoch)
 
     # ---- the fence -------------------------------------------------------------------------------
 

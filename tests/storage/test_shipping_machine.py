@@ -66,7 +66,11 @@ class Played:
     """
 
     def __init__(
-        self, local: LocalLog, options: ShippingOptions | None = None, takes_over: bool = True
+        self,
+        local: LocalLog,
+        options: ShippingOptions | None = None,
+        takes_over: bool = True,
+        me: Author = ME,
     ) -> None:
         self.objects: dict[int, bytes] = {}
         self.now_us = 0
@@ -74,7 +78,7 @@ class Played:
         self.said: list[Action] = []
         self.asked: list[Action] = []
         self.same_until: Callable[[int, int], tuple[int, bool]] = lambda start, stop: (start, False)
-        self.machine = Shipping(ME, local._replace(takes_over=takes_over), options)
+        self.machine = Shipping(me, local._replace(takes_over=takes_over), options)
 
     def begin(self) -> Played:
         self.take(self.machine.begin(self.now_us))
@@ -224,6 +228,44 @@ def test_an_owner_comes_back_where_it_was_and_nowhere_else_unless_told() -> None
         if not serves:
             (stop,) = played.said
             assert isinstance(stop, Stop) and stop.why == "fenced" and "failover" in stop.reason
+
+
+@pytest.mark.parametrize(("last", "mine", "serves"), [(0, 1, True), (1, 1, False), (2, 1, False)])
+def test_a_term_takes_the_log_over_from_those_before_it_and_from_none_after(
+    last: int, mine: int, serves: bool
+) -> None:
+    """A place was told to serve, hung before it put its fence, and another one was told then. When
+    the first one woke up it took the log away from the second, which had acknowledged by then.
+    """
+    played = Played(LocalLog(0), takes_over=False, me=ME._replace(term=mine))
+    played.objects[1] = encode_fence(OTHER._replace(term=last), 1, 5, 0)
+    played.begin().settle()
+    assert (played.machine.level == Level.EVERYTHING) == serves
+    assert played.objects.keys() == ({1, 2} if serves else {1})
+    if serves:
+        assert decode_header(played.objects[2]).term == mine
+
+
+def test_a_fence_that_another_term_was_faster_with_is_not_put_behind_it() -> None:
+    played = Played(LocalLog(0), takes_over=False, me=ME._replace(term=1))
+    played.objects[1] = encode_fence(OTHER, 1, 5, 0)
+    played.begin().until(Put)
+    played.objects[2] = encode_fence(OTHER._replace(place=3, owner=9, term=2), 2, 6, 0)
+    played.settle()
+    assert played.machine.stopped is not None and played.machine.stopped.why == "fenced"
+    assert played.objects.keys() == {1, 2}
+
+
+def test_whoever_takes_over_without_a_term_keeps_that_of_the_log() -> None:
+    """A restored store: those that were told in that term before must not take it back."""
+    for author, takes_over in ((OTHER, True), (ME, False)):
+        played = Played(LocalLog(0), takes_over=takes_over)
+        played.objects[1] = encode_fence(author._replace(owner=5, term=4), 1, 5, 0)
+        played.begin().settle()
+        played.tell(Durable(300))
+        played.tell(Wanted(300))
+        played.settle()
+        assert [decode_header(played.objects[n]).term for n in (2, 3)] == [4, 4]
 
 
 def test_what_is_known_to_be_shipped_is_not_looked_at_again() -> None:

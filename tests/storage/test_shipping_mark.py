@@ -9,7 +9,13 @@ import pytest
 from neverforget.storage.atomic_file import write_checked
 from neverforget.storage.errors import UnsupportedFormat
 from neverforget.storage.filesystem import LocalFileSystem
-from neverforget.storage.shipping_mark import SHIPPED_FILE, Mark, read_mark, write_mark
+from neverforget.storage.shipping_mark import (
+    SHIPPED_FILE,
+    Mark,
+    marked_term,
+    read_mark,
+    write_mark,
+)
 from neverforget.storage.shipping_start import LocalLog
 
 FS = LocalFileSystem()
@@ -19,7 +25,7 @@ def test_it_is_one_line_of_json_and_a_checksum(tmp_path: Path) -> None:
     mark = Mark(place=9, position=4_096, number=17)
     write_mark(FS, tmp_path, mark)
     text = (tmp_path / SHIPPED_FILE).read_text()
-    assert text == '{"place":9,"position":4096,"number":17,"version":1}\ncrc32c db6a02fc\n'
+    assert text == '{"place":9,"position":4096,"number":17,"term":0,"version":1}\ncrc32c d5611ad1\n'
     assert read_mark(FS, tmp_path, 1) == mark
 
 
@@ -38,6 +44,14 @@ def test_objects_are_expected_by_who_knows_of_them() -> None:
     assert expects(Mark(1, 64, 1), False)
     start = Mark(1, 64, 1).local_log(500, expects=False, takes_over=True)
     assert start == LocalLog(500, 64, 1, expects=True, takes_over=True)
+
+
+def test_one_of_before_has_no_term(tmp_path: Path) -> None:
+    write_checked(FS, tmp_path / SHIPPED_FILE, b'{"place":9,"number":17,"version":1}\n')
+    assert marked_term(FS, tmp_path) == 0
+    write_mark(FS, tmp_path, Mark(9, term=3))
+    assert marked_term(FS, tmp_path) == 3
+    assert marked_term(FS, tmp_path / "none") == 0
 
 
 def test_a_newer_one_is_refused(tmp_path: Path) -> None:

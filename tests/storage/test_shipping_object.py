@@ -14,6 +14,7 @@ from neverforget.storage.format import Kind, RecordFlag
 from neverforget.storage.record import encode_control, header_seed, log_seed, stamp
 from neverforget.storage.shipping_object import (
     OBJECT_HEADER_BYTES,
+    TERM_MAX,
     Author,
     ObjectHeader,
     ObjectKind,
@@ -122,6 +123,14 @@ def test_what_was_encoded_is_decoded() -> None:
     assert (header.number, header.epoch, header.kind) == (9, 5, ObjectKind.RUN)
     assert (header.base, header.size, header.segment_epoch) == (0, 1 << 20, 2)
     assert (header.start, header.stop) == (64, 64 + 3 * 72)
+
+
+def test_a_term_stands_beside_the_kind() -> None:
+    author = AUTHOR._replace(term=TERM_MAX)
+    for made in (encode_fence(author, 1, 5, 0), encode_run(author, 1, 5, run_of(batches()))):
+        header = decode_header(made)
+        assert header.term == TERM_MAX and header.kind in (ObjectKind.FENCE, ObjectKind.RUN)
+        assert made[54:56] == b"\xff\xff"
 
 
 def test_every_flipped_bit_is_noticed() -> None:
