@@ -97,8 +97,9 @@ def start_shipping(
         return int(clock.monotonic() * 1e6)
 
     opening = Opening(
-        machine, store, prefix, local, persist=persist, now_us=now_us, pause=time.sleep
-    )
+        machine, store, prefix, local, persist=persist, now_us=now_us, pause=time.sleep,
+        wall_us=clock.now_us,
+    )  # fmt: skip
     opening.carry_through()
     if machine.stopped is not None:
         raise error_of(machine.stopped)
@@ -116,7 +117,7 @@ def start_shipping(
     try:
         shipper = Shipper(
             machine, store, prefix, local, log, fs=fs, directory=directory, mark=mark,
-            log_id=log_id, persist=persist, now_us=now_us,
+            log_id=log_id, persist=persist, now_us=now_us, wall_us=clock.now_us,
         )  # fmt: skip
     except BaseException:
         log.close()

@@ -84,6 +84,7 @@ class Shipper:
         log_id: int,
         persist: Callable[[int], int],
         now_us: Callable[[], int],
+        wall_us: Callable[[], int] = lambda: 0,
     ) -> None:
         self.wake: Callable[[], None] = lambda: None
         self._machine = machine
@@ -99,6 +100,7 @@ class Shipper:
         self._log_id = log_id
         self._persist = persist
         self._now_us = now_us
+        self._wall_us = wall_us
         self._lock = threading.RLock()  # the status is asked on other threads
         self._told = 0
         self._proof = (0, 0)
@@ -309,9 +311,9 @@ class Shipper:
             case ReadRun(call, start, limit, bytes_max):
                 segments = self._log.segments()
                 run = read_run(self._fs, self._log_id, segments, start, limit, bytes_max)
-                return RunRead(call, run)
+                return RunRead(call, run, self._wall_us())
             case PersistEpoch(call, at_least):
-                return Persisted(call, self._persist(at_least))
+                return Persisted(call, self._persist(at_least), self._wall_us())
             case Compare(call, header, position):
                 return Compared(call, self._local.holds(header, position))
             case Look() | ReadHeader() | Put() | Fetch():

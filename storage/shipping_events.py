@@ -35,7 +35,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class ReadHeader:
-    """Read the first 128 bytes of an object that exists. Answer: HeaderRead."""
+    """Read the header of an object that exists. Answer: HeaderRead."""
 
     call: int
     number: int
@@ -193,8 +193,11 @@ class Fetched:
 
 @dataclass(frozen=True, slots=True)
 class Persisted:
+    """``now_us``: by the clock that people go by, for what is put."""
+
     call: int
     epoch: int
+    now_us: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,10 +213,11 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class RunRead:
-    """None: no record stands below the limit."""
+    """None: no record stands below the limit. ``now_us``: as of ``Persisted``."""
 
     call: int
     run: Run | None
+    now_us: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -160,7 +160,7 @@ class Shipping(Starting):
             return []
         assert self.shipped <= run.start < run.stop <= self._limit, "only what is durable"
         self._run = run
-        self._put_bytes = encode_run(self._author, self.number + 1, self.epoch, run)
+        self._put_bytes = encode_run(self._author, self.number + 1, self.epoch, run, answer.now_us)
         return self._ask(Put(0, self.number + 1, self._put_bytes), self._run_put)
 
     def _run_put(self, answer: PutAnswered) -> list[Action]:

@@ -18,17 +18,19 @@ from typing import NamedTuple
 from crc32c import crc32c
 
 from neverforget.storage.errors import Corrupt, UnsupportedFormat
-from neverforget.storage.format import HEADER, HEADER_BYTES, MAGIC, stride
+from neverforget.storage.format import HEADER, HEADER_BYTES, MAGIC, Kind, stride
 
 OBJECT_MAGIC = 0x424F464E  # "NFOB" in the object
-OBJECT_VERSION = 1
-OBJECT_HEADER_BYTES = 128
+OBJECT_VERSION = 2
+OBJECT_HEADER_BYTES = 144
 TERM_MAX = 0xFFFF
 DIGEST_BYTES = 16
+KIND_AT = 4  # in a record's header
 
 # magic version | store | log_id | number | owner | epoch kind term | base | size | start | stop
-# | digest | segment_epoch heads_crc | erasures place | payload_crc header_crc
-_HEADER = Struct("<II16sQQQIHHQQQQ16sIIIIII")
+# | digest | segment_epoch heads_crc | erasures place | made_us | turns erasings
+# | payload_crc header_crc
+_HEADER = Struct("<II16sQQQIHHQQQQ16sIIIIQIIII")
 assert _HEADER.size == OBJECT_HEADER_BYTES
 _CRC_AT = OBJECT_HEADER_BYTES - 4
 
@@ -86,6 +88,9 @@ class ObjectHeader(NamedTuple):
     heads_crc: int
     erasures: int
     place: int
+    made_us: int
+    turns: int
+    erasings: int
     payload_crc: int
     header_crc: int
 
@@ -112,28 +117,32 @@ def store_bytes(store_id: str) -> bytes:
 # ---- making --------------------------------------------------------------------------------------
 
 
-def encode_run(author: Author, number: int, epoch: int, run: Run) -> bytes:
+def encode_run(author: Author, number: int, epoch: int, run: Run, made_us: int = 0) -> bytes:
+    """``made_us``: when, by the clock of who puts it; all of it is durable there by then."""
     assert run.stop - run.start == len(run.payload) > 0, "a run holds its positions, all of them"
     assert run.base < run.start and run.stop <= run.base + run.size, "a run is of one segment"
-    return _encode(author, number, epoch, ObjectKind.RUN, run)
+    return _encode(author, number, epoch, ObjectKind.RUN, run, made_us)
 
 
-def encode_fence(author: Author, number: int, epoch: int, position: int) -> bytes:
+def encode_fence(author: Author, number: int, epoch: int, position: int, made_us: int = 0) -> bytes:
     """``position``: what lies below it was shipped before."""
-    return _encode(
-        author, number, epoch, ObjectKind.FENCE, Run(0, 0, 0, position, position, 0, b"")
-    )
+    run = Run(0, 0, 0, position, position, 0, b"")
+    return _encode(author, number, epoch, ObjectKind.FENCE, run, made_us)
 
 
-def _encode(author: Author, number: int, epoch: int, kind: ObjectKind, run: Run) -> bytes:
+def _encode(
+    author: Author, number: int, epoch: int, kind: ObjectKind, run: Run, made_us: int
+) -> bytes:
     # The digest covers the header too: two fences of one owner have no bytes to tell them apart.
     told = Struct("<QQQII").pack(run.start, run.stop, number, epoch, kind)
     digest = hashlib.blake2b(told + run.payload, digest_size=DIGEST_BYTES).digest()
+    kinds = [run.payload[first + KIND_AT] for first, _ in records_of(run.payload)]
     return _sealed(
         ObjectHeader(
             OBJECT_MAGIC, OBJECT_VERSION, author.store, author.log_id, number, author.owner, epoch,
             kind, author.term, run.base, run.size, run.start, run.stop, digest, run.segment_epoch,
-            run.heads_crc, 0, author.place, crc32c(run.payload), 0,
+            run.heads_crc, 0, author.place, made_us, kinds.count(Kind.TURN),
+            kinds.count(Kind.ERASING), crc32c(run.payload), 0,
         ),
         run.payload,
     )  # fmt: skip
@@ -164,7 +173,7 @@ def zeroed(data: bytes, ranges: Iterable[Sequence[int]]) -> bytes | None:
 
 
 def decode_header(data: bytes | memoryview) -> ObjectHeader:
-    """The header that ``data``, an object or its first 128 bytes, begins with. Raises Corrupt;
+    """The header that ``data``, an object or its first bytes, begins with. Raises Corrupt;
     UnsupportedFormat for a sound one of a newer version.
     """
     if len(data) < OBJECT_HEADER_BYTES:

@@ -79,6 +79,7 @@ class ReadAhead:
 class Opening:
     """``persist``: makes an epoch above the stored one and its argument durable, and answers it.
     ``now_us``: of a clock that never goes back. ``pause``: lets so many seconds pass.
+    ``wall_us``: the time that people go by.
     """
 
     def __init__(
@@ -91,6 +92,7 @@ class Opening:
         persist: Callable[[int], int],
         now_us: Callable[[], int],
         pause: Callable[[float], object],
+        wall_us: Callable[[], int] = lambda: 0,
     ) -> None:
         self._machine = machine
         self._store = store
@@ -99,6 +101,7 @@ class Opening:
         self._persist = persist
         self._now_us = now_us
         self._pause = pause
+        self._wall_us = wall_us
         self._got: Got | None = None
 
     def carry_through(self) -> list[Notice]:
@@ -139,7 +142,7 @@ class Opening:
                 return Fetched(answer.call, answer.header, *same)
             case PersistEpoch(call, at_least):
                 local.epoch = self._persist(at_least)
-                return Persisted(call, local.epoch)
+                return Persisted(call, local.epoch, self._wall_us())
             case Compare(call, header, position):
                 return Compared(call, local.holds(header, position))
             case SetAside(call, position):

@@ -80,6 +80,7 @@ class Starting(Asking, ABC):
         self._tail = local.tail
         self._galloping = Galloping(local.number)
         self._last: ObjectHeader | None = None  # of the object in front of the fence
+        self._wall_us = 0
         self._walk_at = self._walk_end = 0  # the next object to look at, and the last
         self._walked = 0  # the position up to which the local log holds what the objects hold
 
@@ -150,11 +151,14 @@ class Starting(Asking, ABC):
     def _persisted(self, answer: Persisted) -> list[Action]:
         assert answer.epoch > (self._last.epoch if self._last else 0), "epochs grow"
         self.epoch = answer.epoch
+        self._wall_us = answer.now_us
         return self._fence()
 
     def _fence(self) -> list[Action]:
         position = self._last.stop if self._last else 0
-        self._fence_bytes = encode_fence(self._author, self.number + 1, self.epoch, position)
+        self._fence_bytes = encode_fence(
+            self._author, self.number + 1, self.epoch, position, self._wall_us
+        )
         return self._ask(Put(0, self.number + 1, self._fence_bytes), self._fence_put)
 
     def _fence_put(self, answer: PutAnswered) -> list[Action]:

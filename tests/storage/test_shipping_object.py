@@ -56,12 +56,12 @@ def run_of(payload: bytes) -> Run:
 
 
 GOLDEN_FENCE = (
-    "4e464f42 01000000 00112233445566778899aabbccddeeff 8877665544332211 0100000000000000 "
+    "4e464f42 02000000 00112233445566778899aabbccddeeff 8877665544332211 0100000000000000 "
     "0807060504030201 05000000 02000000 0000000000000000 0000000000000000 0000000000000000 "
     "0000000000000000"
 )
 GOLDEN_RUN = (
-    "4e464f42 01000000 00112233445566778899aabbccddeeff 8877665544332211 0200000000000000 "
+    "4e464f42 02000000 00112233445566778899aabbccddeeff 8877665544332211 0200000000000000 "
     "0807060504030201 05000000 01000000 0000000000000000 0000100000000000 4000000000000000 "
     "1801000000000000"
 )
@@ -79,17 +79,17 @@ def test_a_fence_has_these_bytes() -> None:
         golden("00" * 16 + "0100000000000000 05000000 02000000"), digest_size=16
     )
     assert made[88:104] == digest.digest()
-    assert made[104:124] == bytes(12) + golden("0d0c0b0a") + bytes(4)
-    assert made[124:] == crc32c(made[:124]).to_bytes(4, "little")
-    assert (
-        made[88:].hex()
-        == "31568b5183f7b05af7f944ae4ecb4a030000000000000000000000000d0c0b0a000000006dc50021"
+    assert made[104:140] == bytes(12) + golden("0d0c0b0a") + bytes(20)
+    assert made[140:] == crc32c(made[:140]).to_bytes(4, "little")
+    assert made[88:].hex() == (
+        "31568b5183f7b05af7f944ae4ecb4a030000000000000000000000000d0c0b0a"
+        "000000000000000000000000000000000000000076ae41a2"
     )
 
 
 def test_a_run_has_these_bytes() -> None:
     payload = batches()
-    made = encode_run(AUTHOR, 2, 5, run_of(payload))
+    made = encode_run(AUTHOR, 2, 5, run_of(payload), 1_700_000_000_000_000)
     assert made[:88] == golden(GOLDEN_RUN)
     told = golden("4000000000000000 1801000000000000 0200000000000000 05000000 01000000")
     assert made[88:104] == hashlib.blake2b(told + payload, digest_size=16).digest()
@@ -97,17 +97,28 @@ def test_a_run_has_these_bytes() -> None:
     heads = payload[60:64] + payload[132:136] + payload[204:208]
     assert made[108:112] == crc32c(heads).to_bytes(4, "little")
     assert made[112:120] == bytes(4) + golden("0d0c0b0a")
-    assert made[120:124] == crc32c(payload).to_bytes(4, "little")
-    assert made[124:128] == crc32c(made[:124]).to_bytes(4, "little")
-    assert made[128:] == payload
-    assert (
-        made[88:128].hex()
-        == "16ba2250bbf77519f3aaff38acf2cb7d02000000094a5629000000000d0c0b0a7d8768f1317af219"
+    assert made[120:128] == (1_700_000_000_000_000).to_bytes(8, "little")
+    assert made[128:136] == bytes(8)  # no turn, and nothing that erases
+    assert made[136:140] == crc32c(payload).to_bytes(4, "little")
+    assert made[140:144] == crc32c(made[:140]).to_bytes(4, "little")
+    assert made[144:] == payload
+    assert made[88:144].hex() == (
+        "16ba2250bbf77519f3aaff38acf2cb7d02000000094a5629000000000d0c0b0a"
+        "00401e18240a060000000000000000007d8768f139611fec"
     )
 
 
+def test_turns_and_erasings_of_a_run_are_counted() -> None:
+    kinds = [Kind.TURN, Kind.NOOP, Kind.TURN, Kind.ERASING, Kind.TURN]
+    records = [bytearray(record(64 + 72 * n, n, FIRST)) for n in range(len(kinds))]
+    for made, kind in zip(records, kinds, strict=True):
+        made[4] = kind
+    header = decode_header(encode_run(AUTHOR, 2, 5, run_of(b"".join(records))))
+    assert (header.turns, header.erasings, header.made_us) == (3, 1, 0)
+
+
 def test_the_description_names_every_field_at_its_place() -> None:
-    section = FORMAT.read_text().partition("## Objects, version 1")[2].partition("\n## ")[0]
+    section = FORMAT.read_text().partition("## Objects, version 2")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| (\d+) \| (u?\d+) \| (\w+) \|", section, re.MULTILINE)
     assert [name for _, _, name in rows] == list(ObjectHeader._fields)
     at = 0
@@ -153,9 +164,9 @@ def test_a_cut_object_is_corrupt() -> None:
 
 def test_a_newer_version_is_left_alone() -> None:
     made = bytearray(encode_fence(AUTHOR, 1, 5, 0))
-    made[4] = 2
-    made[124:] = crc32c(made[:124]).to_bytes(4, "little")
-    with pytest.raises(UnsupportedFormat, match="version 2"):
+    made[4] = 3
+    made[140:] = crc32c(made[:140]).to_bytes(4, "little")
+    with pytest.raises(UnsupportedFormat, match="version 3"):
         decode_header(bytes(made))
 
 
