@@ -20,7 +20,8 @@ import msgspec
 
 from neverforget.actors.connection import Bounds
 from neverforget.actors.descriptor_limit import raise_descriptor_limit
-from neverforget.actors.messages import AnyReply, AnyRequest, encoder, request_decoder
+from neverforget.actors.messages import AnyReply, AnyRequest, Failure, encoder, request_decoder
+from neverforget.actors.metrics import Meter
 from neverforget.actors.owner_spec import OwnerSpec
 from neverforget.actors.ports import Service, failure
 from neverforget.actors.process_end import when_ended
@@ -40,6 +41,9 @@ class Owner(Service, Protocol):
     @property
     def reason(self) -> str | None: ...
 
+    @property
+    def meter(self) -> Meter: ...
+
     def start(self) -> None:
         """Recover in the background; never raises because of a disk."""
         ...
@@ -52,9 +56,10 @@ class Owner(Service, Protocol):
 class RemotePending:
     """A request that came as a Ray call and is awaited on the actor's event loop."""
 
-    def __init__(self, request: AnyRequest) -> None:
+    def __init__(self, request: AnyRequest, meter: Meter | None = None) -> None:
         self.request = request
         self.alive = True
+        self._meter = meter
         self._loop = asyncio.get_running_loop()
         self._answer: asyncio.Future[bytes] = self._loop.create_future()
         self._answered = False
@@ -63,6 +68,8 @@ class RemotePending:
         if self._answered:
             return
         self._answered = True
+        if type(message) is Failure and self._meter is not None:
+            self._meter.answered(message)
         payload = encoder.encode(message)
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
             self._loop.call_soon_threadsafe(self._set, payload)
@@ -98,6 +105,7 @@ class ActorShell:
                 self._owner,
                 store_id=spec.store_id,
                 bounds=Bounds(requests_max=spec.requests_queued_max),
+                meter=self._owner.meter,
                 on_crash=_end_process,
             )
             self._server.start(what)
@@ -119,7 +127,7 @@ class ActorShell:
             return encoder.encode(failure(request.id, Overloaded("too many calls at once")))
         self._calls += 1
         try:
-            pending = RemotePending(request)
+            pending = RemotePending(request, self._owner.meter if self._owner else None)
             self._server.submit(pending)
             return await pending.answer()
         finally:

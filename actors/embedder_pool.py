@@ -31,6 +31,7 @@ from neverforget.actors.messages import (
     Welcome,
 )
 from neverforget.actors.messages import DoneReply as Done
+from neverforget.actors.metrics import Meter
 from neverforget.actors.places import EMBEDDER
 from neverforget.actors.ports import Pending, failure
 from neverforget.storage.clock import Clock, SystemClock
@@ -53,6 +54,7 @@ class EmbedderService:
     ) -> None:
         self.spec = spec
         self._clock = clock or SystemClock()
+        self.meter = Meter(self._clock)
         self._lines = EmbedderLines(make)
         self._due: list[tuple[float, int, str, Job]] = []  # a heap
         self._sweep_at = _SWEEP_MIN

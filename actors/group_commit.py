@@ -15,6 +15,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from neverforget.actors.message_bases import SYNC_REPLICA
 from neverforget.actors.messages import SYNC_DISK, SYNC_PROCESS, AnyReply
+from neverforget.actors.metrics import Meter
 from neverforget.actors.ports import Pending, failure, internal_error
 from neverforget.storage.errors import (
     Conflict,
@@ -49,7 +50,7 @@ Stage = Callable[[T, Any], tuple[AnyReply, int]]
 
 class Mutations(Generic[L]):
     """``stages``: how each kind of request is staged. ``refusal``: why the region takes no writes,
-    None: it does. ``shipped``: the log is shipped.
+    None: it does. ``shipped``: the log is shipped. ``began``: when, on the clock of ``meter``.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class Mutations(Generic[L]):
         stages: Mapping[type, Stage[L]],
         pendings: Sequence[Pending],
         refusal: NeverforgetError | None,
+        meter: Meter,
         *,
         shipped: bool = False,
     ) -> None:
@@ -69,6 +71,8 @@ class Mutations(Generic[L]):
         self._pendings = pendings
         self._refusal = refusal
         self._shipped = shipped
+        self._meter = meter
+        self.began = meter.now()
         self._conflicts: list[tuple[Pending, AnyReply]] = []
 
     def carry_out(self, send: Callable[[], None]) -> None:
@@ -76,23 +80,27 @@ class Mutations(Generic[L]):
         self._stage()
         if not self.staged and not self._conflicts:
             return
-        region = self._region
+        region, meter = self._region, self._meter
         region.write()
         for_disk, for_replica = [], []
-        durable = region.durable
+        written, durable = 0, region.durable
         for pending, reply, end, level in self.staged:
             if level == SYNC_REPLICA:
                 for_replica.append((pending, reply, end))
             elif level and end > durable:
                 for_disk.append((pending, reply))
             else:
+                written += level == SYNC_PROCESS
                 pending.reply(reply)
+        if written:
+            meter.appends[SYNC_PROCESS].add(meter.now() - self.began, written)
         if for_disk or (for_replica and any(end > durable for *_, end in for_replica)):
             if len(for_disk) + len(for_replica) < len(self.staged):
                 send()
-            region.sync()
+            ended = meter.sync(region)
             for pending, reply in for_disk:
                 pending.reply(reply)
+            meter.appends[SYNC_DISK].add(ended - self.began, len(for_disk))
         self.for_replica = for_replica
         for pending, reply in self._conflicts:
             pending.reply(reply)

@@ -103,6 +103,7 @@ class LongTerm(RegionOwner[LongTermRegion]):
             self._embedder,
             spec.reply_bytes_max,
             clock,
+            self.meter.recalls,
             self._tell_news,
         )
         self._recording = RecallRecording(clock.monotonic)
@@ -320,4 +321,5 @@ class LongTerm(RegionOwner[LongTermRegion]):
             self._queued - 1 + waiting,
             self._clients,
             self._chunking.status(),
+            self.meter.measured(),
         )

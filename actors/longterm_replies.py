@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from neverforget.actors.message_bases import Reply
+from neverforget.actors.message_bases import Measured, Reply
 from neverforget.storage.longterm_results import (
     LongTermErasure,
     LongTermStatus,
@@ -159,6 +159,7 @@ class LongTermStatusReply(Reply, tag=139):
     queue: int
     clients: int
     chunking: ChunkingStatus | None = None
+    measured: Measured = Measured()
 
 
 class ReindexReply(Reply, tag=140):

@@ -19,6 +19,7 @@ from neverforget.actors.fusion import VECTOR, FusionConfig
 from neverforget.actors.longterm_indexing import Indexing, Searched
 from neverforget.actors.longterm_messages import Recall, RecallReply, packed, unpacked
 from neverforget.actors.messages import AnyReply
+from neverforget.actors.metrics import Latencies
 from neverforget.actors.ports import Pending, failure, internal_error
 from neverforget.actors.query_preparation import prepare_query
 from neverforget.actors.query_vectors import QueryVectors
@@ -50,6 +51,7 @@ class _Asked:
     request: Recall
     query: str
     wanted: MemoryFilter
+    began: float
     due: float
     by_vector: bool
     vector: Any = None
@@ -61,7 +63,8 @@ class _Asked:
 
 
 class Recalls:
-    """``wake``: something that waited may go on; call ``look``."""
+    """``latencies``: of those that were answered. ``wake``: something that waited may go on; call
+    ``look``."""
 
     def __init__(
         self,
@@ -70,9 +73,11 @@ class Recalls:
         embedder: StoreEmbedder,
         reply_bytes_max: int,
         clock: Clock,
+        latencies: Latencies,
         wake: Callable[[], None],
     ) -> None:
         self._config = config
+        self._latencies = latencies
         self._embedder, self._health = embedder, embedder.health
         self._reply_bytes_max = reply_bytes_max
         self._monotonic = clock.monotonic
@@ -160,8 +165,9 @@ class Recalls:
                 '"text", or reindex with an embedder'
             )
         by_vector = by_vector and self._embedder.is_used
-        due = self._monotonic() + request.wait_ms / 1000
-        return _Asked(pending, request, query, wanted, due, by_vector)
+        now = self._monotonic()
+        due = now + request.wait_ms / 1000
+        return _Asked(pending, request, query, wanted, now, due, by_vector)
 
     def _go(self, asked: _Asked) -> bool:
         """True: it waits no longer, since it is searched, answered, or nobody wants it."""
@@ -218,6 +224,9 @@ class Recalls:
             with self._idle:
                 self._running -= 1
                 self._idle.notify_all()
+        if type(reply) is RecallReply:
+            with self._idle:
+                self._latencies.add(self._monotonic() - asked.began)
         if reply is not None:
             asked.pending.reply(reply)
 

@@ -14,6 +14,17 @@ ProducerSeq = Annotated[int, Meta(ge=0, le=0xFFFFFFFF)]
 Tokens = Annotated[int, Meta(ge=0, le=2**53)]
 
 
+class Measured(Struct, array_like=True, frozen=True):
+    """What an owner says of its own work: median and 99th percentile of its newest syncs, 0: none;
+    the last thing that went wrong since its process began, ``error_at``: microseconds UTC.
+    """
+
+    sync_p50_us: int = 0
+    sync_p99_us: int = 0
+    error: str | None = None
+    error_at: int = 0
+
+
 class Request(Struct, array_like=True, tag_field="t"):
     id: int
 

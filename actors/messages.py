@@ -17,6 +17,7 @@ from neverforget.actors.longterm_messages import LongTermReply, LongTermRequest
 from neverforget.actors.message_bases import (
     SYNC_DISK,
     SYNC_PROCESS,
+    Measured,
     Producer,
     ProducerSeq,
     Reply,
@@ -286,6 +287,7 @@ class StatusReply(Reply, tag=110):
     queue: int
     clients: int
     reflection: ReflectionLag | None = None
+    measured: Measured = Measured()
 
 
 class VerifyReply(Reply, tag=111):

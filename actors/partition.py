@@ -151,6 +151,7 @@ class Partition(RegionOwner[Region]):
             self._queued - 1 + len(self._held) + len(self._checks),
             self._clients,
             None if region is None else region.reflection.lag(),
+            self.meter.measured(),
         )
 
 

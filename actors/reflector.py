@@ -26,6 +26,7 @@ from neverforget.actors.messages import (
     Status,
     Welcome,
 )
+from neverforget.actors.metrics import Meter
 from neverforget.actors.places import REFLECTOR
 from neverforget.actors.ports import Owners, Pending, failure, internal_error
 from neverforget.actors.reflector_calls import Calls, RequestSource
@@ -65,6 +66,7 @@ class Reflector:
     ) -> None:
         self.spec = spec
         self._clock = clock or SystemClock()
+        self.meter = Meter(self._clock)
         self._schedule = Schedule(spec, self._clock)
         calls = Calls(owners, ids or RequestIds())
         subjects = Subjects(calls)

@@ -38,6 +38,7 @@ from neverforget.actors.messages import (
     Verify,
     Welcome,
 )
+from neverforget.actors.metrics import Meter
 from neverforget.actors.owner_spec import OwnerSpec
 from neverforget.actors.ports import Pending, failure
 from neverforget.actors.region_life import Opening, RegionLife
@@ -46,7 +47,6 @@ from neverforget.storage.clock import Clock
 from neverforget.storage.errors import NeverforgetError, Overloaded, Poisoned, Unavailable
 
 T = TypeVar("T")
-
 
 # What writes and syncs by itself: durable when it returns.
 Act = Callable[[T, Any], AnyReply]
@@ -58,8 +58,7 @@ def nothing() -> None:
 
 class RegionOwner(ShippedOwner[R]):
     """A ``Service``. ``open`` or ``start`` it, then hand it to a transport; ``close`` when that has
-    stopped. ``number`` stands for it in a Welcome.
-    """
+    stopped. ``number`` stands for it in a Welcome."""
 
     def __init__(
         self,
@@ -76,6 +75,7 @@ class RegionOwner(ShippedOwner[R]):
         self._number = number
         self._clock = clock
         self._stages, self._acts = stages, acts
+        self.meter = Meter(clock)
         self._begin_shipping({*stages, *acts}, spec.requests_queued_max)
         self._wake: Callable[[], None] = nothing
         self._life: RegionLife[R] = RegionLife(
@@ -83,8 +83,7 @@ class RegionOwner(ShippedOwner[R]):
         )
         self._held: deque[Pending] = deque()  # wait for the region to be open
         self._checks = Checks(f"checks-{opening.label}")
-        self._clients = 0
-        self._queued = 0
+        self._clients = self._queued = 0
         self._sync_at: float | None = None
         self._noop_at: float | None = None
 
@@ -104,6 +103,7 @@ class RegionOwner(ShippedOwner[R]):
     def open(self) -> None:
         """Recover the region in this thread. Never raises: see ``state``."""
         self._life.open()
+        self.meter.note(self._life.error)
         self._region_changed()
 
     def start(self) -> None:
@@ -193,9 +193,8 @@ class RegionOwner(ShippedOwner[R]):
         shipper = region.shipper
         if shipper is not None:
             pendings = self._admitted(shipper, pendings)
-        mutations = Mutations(
-            region, self._stages, pendings, self._life.error, shipped=shipper is not None
-        )
+        shipped, refusal = shipper is not None, self._life.error
+        mutations = Mutations(region, self._stages, pendings, refusal, self.meter, shipped=shipped)
         try:
             mutations.carry_out(send)
             self._acknowledged(region, mutations)
@@ -215,7 +214,7 @@ class RegionOwner(ShippedOwner[R]):
             raise
         self._plan(region, bool(mutations.staged))
         if shipper is not None:
-            shipper.look(self._replicating.wait(mutations.for_replica))
+            shipper.look(self._replicating.wait(mutations.for_replica, mutations.began))
             self._replicating.answer(shipper.shipped)
 
     def tick(self, send: Callable[[], None] = nothing) -> None:
@@ -229,11 +228,10 @@ class RegionOwner(ShippedOwner[R]):
             try:
                 self._sync_and_prove(region, now)
                 self._go_on(region)
-            except Poisoned as error:
-                self._lost(error)
-                return
             except BaseException as error:
                 self._lost(error)
+                if isinstance(error, Poisoned):
+                    return
                 raise
             if region.shipper is not None:
                 self._ship(region.shipper, send)
@@ -246,6 +244,7 @@ class RegionOwner(ShippedOwner[R]):
 
     def _state_changed(self, send: Callable[[], None] = nothing) -> None:
         error = self._life.error
+        self.meter.note(error)
         self._region_changed()
         if self._life.region is not None:
             held, self._held = list(self._held), deque()
@@ -295,6 +294,7 @@ class RegionOwner(ShippedOwner[R]):
             self._acted(region, pending, reply)
 
     def _lost(self, error: BaseException) -> None:
+        self.meter.note(error)
         self._sync_at = self._noop_at = None
         self._hold_shipped(outcome_unknown(error))
         if self._life.lost(error):
@@ -314,7 +314,7 @@ class RegionOwner(ShippedOwner[R]):
 
     def _sync_and_prove(self, region: R, now: float) -> None:
         if self._sync_at is not None and self._sync_at <= now:
-            region.sync()
+            self.meter.sync(region)
             self._plan(region, True)
         if self._noop_at is not None and self._noop_at <= now:
             self._noop_at = None

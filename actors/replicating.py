@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Container, Sequence
 
+from neverforget.actors.message_bases import SYNC_REPLICA
 from neverforget.actors.messages import AnyReply
+from neverforget.actors.metrics import Meter
 from neverforget.actors.ports import Pending, failure
 from neverforget.storage.errors import NeverforgetError, Overloaded
 
@@ -18,11 +20,14 @@ Replied = tuple[Pending, AnyReply, int]  # ... the position that must be shipped
 
 
 class Replicating:
-    """``queued_max``: requests held back at most; beyond it they are refused with Overloaded."""
+    """``queued_max``: requests held back at most; beyond it they are refused with Overloaded.
+    ``meter`` is told how long those waited that are answered.
+    """
 
-    def __init__(self, queued_max: int) -> None:
+    def __init__(self, queued_max: int, meter: Meter) -> None:
         self._queued_max = queued_max
-        self._replies: deque[Replied] = deque()
+        self._meter = meter
+        self._replies: deque[tuple[Replied, float]] = deque()
         self._held: deque[Pending] = deque()
 
     def __len__(self) -> int:
@@ -56,9 +61,10 @@ class Replicating:
     def holds_back(self) -> bool:
         return bool(self._held)
 
-    def wait(self, replies: Sequence[Replied]) -> int:
-        """Keep these answers until they are true; the position that must be shipped for that."""
-        self._replies.extend(replies)
+    def wait(self, replies: Sequence[Replied], began: float) -> int:
+        """Keep these answers until they are true; the position that must be shipped for that.
+        ``began``: when their turn did."""
+        self._replies.extend((reply, began) for reply in replies)
         return max((end for *_, end in replies), default=0)
 
     def answer(self, shipped: int) -> None:
@@ -67,16 +73,18 @@ class Replicating:
         """
         if not self._replies:
             return
-        left: deque[Replied] = deque()
-        for pending, reply, end in self._replies:
+        left: deque[tuple[Replied, float]] = deque()
+        for replied, began in self._replies:
+            pending, reply, end = replied
             if end <= shipped:
                 pending.reply(reply)
+                self._meter.appends[SYNC_REPLICA].add(self._meter.now() - began)
             else:
-                left.append((pending, reply, end))
+                left.append((replied, began))
         self._replies = left
 
     def fail(self, error: NeverforgetError) -> None:
         """Whoever waits for an answer gets this one; what is held back was not begun, and stays."""
         while self._replies:
-            pending, *_ = self._replies.popleft()
+            (pending, *_), _began = self._replies.popleft()
             pending.reply(failure(pending.request.id, error))

@@ -37,7 +37,8 @@ from neverforget.actors.event_loop import READ, WRITE, EventLoop
 from neverforget.actors.frames import greeting_error
 from neverforget.actors.large_frames import LargeFrames
 from neverforget.actors.listener import Listener
-from neverforget.actors.messages import AnyReply, AnyRequest, Hello
+from neverforget.actors.messages import AnyReply, AnyRequest, Failure, Hello
+from neverforget.actors.metrics import Meter
 from neverforget.actors.ports import Pending, Service, failure, internal_error
 from neverforget.storage.clock import Clock, SystemClock
 from neverforget.storage.errors import (
@@ -53,7 +54,7 @@ _ACCEPT_PAUSE_S = 0.5
 class SocketServer:
     """``start`` binds ``path`` (taking the place of a dead owner's socket) and runs the loop in a
     thread; ``run`` is that loop, for a caller that has a thread to give. ``stop`` ends it and
-    removes the socket."""
+    removes the socket. ``meter`` counts the errors that it answers."""
 
     def __init__(
         self,
@@ -63,6 +64,7 @@ class SocketServer:
         store_id: str,
         bounds: Bounds | None = None,
         clock: Clock | None = None,
+        meter: Meter | None = None,
         on_crash: Callable[[BaseException], None] | None = None,
     ) -> None:
         self.path = path
@@ -70,6 +72,7 @@ class SocketServer:
         self._store_id = store_id
         self._bounds = bounds or Bounds()
         self._clock = clock or SystemClock()
+        self._meter = meter
         self._on_crash = on_crash
         self._connections: set[Connection] = set()
         self._clients = 0
@@ -120,6 +123,8 @@ class SocketServer:
             self._late.append((connection, message))
             self.wake()
         elif not connection.closed:
+            if type(message) is Failure and self._meter is not None:
+                self._meter.answered(message)
             connection.queue(message)
             self._dirty.add(connection)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from neverforget.actors.checks import Checked
 from neverforget.actors.group_commit import Written
+from neverforget.actors.metrics import Meter
 from neverforget.actors.ports import Pending
 from neverforget.actors.region_life import Owned, RegionLife
 from neverforget.actors.replicating import Replicating
@@ -42,6 +43,7 @@ R = TypeVar("R", bound=OwnedRegion)
 class ShippedOwner(ABC, Generic[R]):
     """See the module; ``RegionOwner`` is the rest of it. ``_held`` wait for a region to be open."""
 
+    meter: Meter
     _life: RegionLife[R]
     _held: deque[Pending]
     _wake: Callable[[], None]
@@ -57,7 +59,7 @@ class ShippedOwner(ABC, Generic[R]):
 
     def _begin_shipping(self, mutating: Iterable[type], queued_max: int) -> None:
         self._mutating = frozenset(mutating)
-        self._replicating = Replicating(queued_max)
+        self._replicating = Replicating(queued_max, self.meter)
 
     def _admitted(self, shipper: Shipper, pendings: Sequence[Pending]) -> list[Pending]:
         """Those of this turn; what is held back is taken by ``_ship``."""
