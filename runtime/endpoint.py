@@ -222,6 +222,6 @@ def checked_folder(folder: Path) -> Path:
         raise PermissionError(errno.EPERM, "is a link or no folder", str(folder))
     if status.st_uid != os.geteuid():
         raise PermissionError(errno.EPERM, "belongs to another user", str(folder))
-    if stat.S_IMODE(status.st_mode) != 0o700:
+    if stat.S_IMODE(status.st_mode) & ~stat.S_ISGID != 0o700:  # a group's folder passes its bit on
         raise PermissionError(errno.EPERM, "others can enter it: chmod 700 it", str(folder))
     return folder

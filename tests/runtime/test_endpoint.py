@@ -150,6 +150,19 @@ def test_a_folder_that_others_can_enter_is_refused(tmp_path: Path) -> None:
     assert checked_folder(tmp_path / "new").stat().st_mode & 0o777 == 0o700
 
 
+def test_a_folder_made_in_that_of_a_group_is_taken(tmp_path: Path) -> None:
+    """Kubernetes gives volumes to a group (fsGroup): what is made in them gets its set-group-ID bit
+    and was taken for a folder that others can enter."""
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o2775)
+    made = checked_folder(shared / "new")
+    assert checked_folder(made) == made
+    made.chmod(0o750)
+    with pytest.raises(PermissionError):
+        checked_folder(made)
+
+
 @pytest.mark.root
 def test_a_folder_of_another_user_is_refused(tmp_path: Path) -> None:
     (tmp_path / "theirs").mkdir(mode=0o700)
