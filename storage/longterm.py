@@ -19,8 +19,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from neverforget.storage.clock import Clock, SystemClock
 from neverforget.storage.directory_lock import DirectoryLock, ProcessId, Role
 from neverforget.storage.filesystem import FileSystem
@@ -30,6 +28,7 @@ from neverforget.storage.log_owner import LogOwner
 from neverforget.storage.log_state import heads_crc
 from neverforget.storage.longterm_activity import LongTermActivity
 from neverforget.storage.longterm_bodies import BodySource
+from neverforget.storage.longterm_counts import MemoryCounts
 from neverforget.storage.longterm_deletions import LongTermDeletions
 from neverforget.storage.longterm_deriving import Deriver
 from neverforget.storage.longterm_following import heads_from
@@ -40,13 +39,11 @@ from neverforget.storage.longterm_remembering import Rememberer
 from neverforget.storage.longterm_results import (
     Changes,
     LongTermStatus,
-    MemoryFilter,
     MemoryView,
     NewDerived,
     NewMemory,
     NewRelation,
     Remembered,
-    Status,
     Superseding,
     TurnPoint,
 )
@@ -90,6 +87,7 @@ class LongTermRegion(
         self._reviser = Reviser(state, self, staging)
         self._relater = Relater(state, self, staging)
         self._deriver = Deriver(state, self, staging, random_bytes)
+        self._counts = MemoryCounts(state)
         self._recovery_us = 0
         self._torn_bytes = 0
 
@@ -297,15 +295,14 @@ class LongTermRegion(
 
     def status(self) -> LongTermStatus:
         state, log = self._state, self._log
-        held = state.table.column("status")
-        derived = self.count(MemoryFilter(derived=True)) - self.count(MemoryFilter())
+        counts = self._counts.at(log.tail)
         return LongTermStatus(
             epoch=log.epoch,
-            memories=self.count(MemoryFilter()),
-            derived=derived,
-            archived=self.count(MemoryFilter(status="archived")),
-            forgotten=int(np.count_nonzero(held == Status.FORGOTTEN)),
-            relations=int(np.count_nonzero(state.relations.column("alive"))),
+            memories=counts.active,
+            derived=counts.derived,
+            archived=counts.archived,
+            forgotten=counts.forgotten,
+            relations=counts.relations,
             log_bytes=log.bytes_on_disk,
             tail=log.tail,
             durable=log.durable,

@@ -51,11 +51,22 @@ class At:
                 next(work)
             except StopIteration as done:
                 self.ended = True
-                result: T = done.value
-                return result
+                last: T = done.value
+                return last
         self.in_time = len(self.bench.audit()) == before
+        check_counts(self.bench)
         meanwhile()
-        return in_one_go(work)
+        check_counts(self.bench)
+        result = in_one_go(work)
+        check_counts(self.bench)
+        return result
+
+
+def check_counts(b: LongTermBench) -> None:
+    """A status tells what there is, also between two slices."""
+    found, count = b.region.status(), b.region.count
+    assert found.memories == count(MemoryFilter())
+    assert found.forgotten == count(MemoryFilter(status="forgotten", derived=True))
 
 
 def at_each_slice(

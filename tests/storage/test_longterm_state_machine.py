@@ -231,6 +231,14 @@ class LongTermMachine(RuleBasedStateMachine):
     def it_looks_like_the_model(self) -> None:
         assert appears(self.b) == looks(self.model)
 
+    @invariant()
+    def its_status_counts_what_there_is(self) -> None:
+        status, count = self.b.region.status(), self.b.region.count
+        active, archived = count(MemoryFilter()), count(MemoryFilter(status="archived"))
+        assert (status.memories, status.archived) == (active, archived)
+        assert status.derived == count(MemoryFilter(derived=True)) - active
+        assert status.forgotten == count(MemoryFilter(status="forgotten", derived=True))
+
     # ---- remembering ---------------------------------------------------------------------------
 
     @rule(
