@@ -6,7 +6,8 @@ record where they are structured, so that it never shares a list or dict with it
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from neverforget.runtime.scope import NAME_CHARACTERS_MAX
@@ -15,7 +16,7 @@ from neverforget.runtime.values import Turn
 from neverforget.storage.errors import Corrupt, InvalidArgument
 from neverforget.storage.format import BodyField
 from neverforget.storage.record import Header, body_of, decode_body, decode_records, encode_turn
-from neverforget.storage.results import TurnFlag, TurnState, Window
+from neverforget.storage.results import SalvagedRun, TurnFlag, TurnState, Window
 from neverforget.storage.turn_states import flags_by_seq, lost_state, role_of, state_of
 from neverforget.storage.type_names import a_type
 
@@ -137,6 +138,7 @@ def turn_of(
     session: str,
     consolidated: bool,
     state: TurnState,
+    salvaged_from: tuple[int, int] | None = None,
 ) -> Turn:
     """The turn of a decoded record."""
     if body is None:
@@ -156,6 +158,7 @@ def turn_of(
         header.token_count,
         consolidated,
         state,
+        salvaged_from,
     )
 
 
@@ -171,8 +174,17 @@ def turns_of(window: Window, namespace: tuple[str, ...], session: str) -> list[T
         if flags:
             state = state_of(flags)
         consolidated = seq < through or bool(flags & _CONSOLIDATED)
-        turns.append(turn_of(header, body, namespace, session, consolidated, state))
+        origin = _origin(window.salvaged, seq) if window.salvaged else None
+        turns.append(turn_of(header, body, namespace, session, consolidated, state, origin))
     return turns
+
+
+def _origin(salvaged: Sequence[SalvagedRun], seq: int) -> tuple[int, int] | None:
+    at = bisect_left(salvaged, seq, key=lambda run: run[1])
+    if at == len(salvaged) or seq < salvaged[at][0]:
+        return None
+    first, _, epoch, old = salvaged[at]
+    return epoch, old + seq - first
 
 
 def turn_of_record(record: bytes, namespace: tuple[str, ...], session: str) -> Turn:

@@ -56,6 +56,8 @@ class TurnLike(Protocol):
     def token_count(self) -> int: ...
     @property
     def state(self) -> str: ...
+    @property
+    def salvaged_from(self) -> tuple[int, int] | None: ...
 
 
 def turn_object(turn: TurnLike) -> dict[str, Any]:
@@ -75,6 +77,7 @@ def turn_object(turn: TurnLike) -> dict[str, Any]:
         "timestamp": format_timestamp(turn.timestamp),
         "token_count": turn.token_count,
         "state": str(turn.state) if turn.state != "ok" else None,
+        "salvaged_from": None if turn.salvaged_from is None else list(turn.salvaged_from),
     }
     return escaped_object(fields, always=("content",))
 

@@ -72,6 +72,8 @@ class Turn(Struct, frozen=True):
     token_count: tokens of the content: the writer's number, else the store's tokenizer's.
     consolidated: long-term memories were made of it.
     state: "ok", "hidden", "erased" or "unreadable".
+    salvaged_from: (epoch, seq) that it had first, where its owner was lost after acknowledging it
+        and it was brought back later; else None.
     """
 
     namespace: tuple[str, ...]
@@ -88,6 +90,7 @@ class Turn(Struct, frozen=True):
     token_count: int
     consolidated: bool
     state: TurnState
+    salvaged_from: tuple[int, int] | None = None
 
     def __hash__(self) -> int:
         return hash((self.namespace, self.session, self.seq))

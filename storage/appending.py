@@ -23,6 +23,7 @@ NAME_BYTES_MAX = 64 * 1024
 
 _KEYED, _CALLS = int(RecordFlag.KEYED), int(RecordFlag.CALLS)
 
+Name = tuple[tuple[str, ...], str]
 Turns = list[tuple[int, int, Header]]  # (offset in the request, stride, header)
 Places = list[tuple[int, int, int]]  # (offset in the batch, session_id, seq)
 
@@ -36,6 +37,17 @@ class Sorted(NamedTuple):
     existing: list[tuple[int, bytes]]
     twins: list[tuple[int, int]]
     end: int
+
+
+class Added(NamedTuple):
+    """Turns that are staged. ``position``: of their batch; ``opened_at``: of the record in it that
+    names the session or an agent; ``places``: of the ``new`` turns.
+    """
+
+    position: int
+    opened_at: int | None
+    places: Places
+    new: Turns
 
 
 class Appender:
@@ -85,30 +97,15 @@ class Appender:
             )
         if seq + len(split.new) - 1 > SEQ_MAX:
             raise InvalidArgument(f"session {session!r} holds all the {SEQ_MAX + 1:,} turns it can")
-        opening = self._opening(
-            found, session_id, namespace, session, agent, seq, (producer, producer_seq)
+        opening = self.opening(
+            found, session_id, (namespace, session), agent, seq, (producer, producer_seq)
         )
         whole = len(split.new) == len(turns)
         position, places, batch = self._stage(session_id, seq, opening, records, split, whole)
 
-        # The log has it: from here on nothing may fail.
-        nameless = found is not None and found.name is None
-        entered = found or self._state.index.get_or_make(session_id, position)
-        if places[0][0]:
-            if entered.opened_at != position:
-                entered.note_text(position)
-            if entered.name is None:
-                self._state.index.name(entered, namespace, session)
-            if agent is not None:
-                self._state.index.join(entered, agent)
-        skipped = entered.skip_to(seq)
-        named = self._enter(entered, position, places, split.new)
-        if skipped or nameless:
-            self._state.ledger.recount(entered)
-        else:
-            self._state.ledger.appended(entered, len(split.new))
-        if producer and (named or places[0][0]):
-            self._state.requests.note(producer, producer_seq, position)
+        opened_at = position if places[0][0] else None
+        added = Added(position, opened_at, places, split.new)
+        self.enter(found, session_id, (namespace, session), agent, (producer, producer_seq), added)
         for index, place in split.twins:
             offset, size = places[place][0], split.new[place][1]
             split.existing.append((index, bytes(batch[offset : offset + size])))
@@ -187,20 +184,19 @@ class Appender:
 
     # ---- staging ---------------------------------------------------------------------------------
 
-    def _opening(
+    def opening(
         self,
         found: Session | None,
         session_id: int,
-        namespace: tuple[str, ...],
-        name: str,
+        name: Name,
         agent: str | None,
         seq: int,
         request: tuple[int, int],
     ) -> bytearray:
         """The record that goes in front of the turns: a session's name or an agent's, or none."""
         if found is None or found.name is None:
-            check_name(namespace, name)
-            kind, body = Kind.SESSION_OPENED, control.opened_body(namespace, name, agent)
+            check_name(*name)
+            kind, body = Kind.SESSION_OPENED, control.opened_body(*name, agent)
         elif agent is not None and agent not in found.agents:
             kind, body = Kind.AGENT_JOINED, control.joined_body(agent)
         else:
@@ -241,7 +237,41 @@ class Appender:
         position = stage_batch(self._state.log, buffer, opened + places)
         return position, places, buffer
 
-    def _enter(self, session: Session, position: int, places: Places, new: Turns) -> bool:
+    def enter(
+        self,
+        found: Session | None,
+        session_id: int,
+        name: Name | None,
+        agent: str | None,
+        request: tuple[int, int],
+        added: Added,
+    ) -> Session:
+        """Let what is staged count: the log has it, from here on nothing may fail. ``name`` None:
+        it is not known, and no record opened the session.
+        """
+        index, opened_at, (first, _, seq) = self._state.index, added.opened_at, added.places[0]
+        nameless = found is not None and found.name is None
+        first_at = added.position + first
+        begins = first_at if opened_at is None else opened_at
+        entered = found or index.get_or_make(session_id, begins)
+        if opened_at is not None:
+            if entered.opened_at != opened_at:
+                entered.note_text(opened_at)
+            if entered.name is None and name is not None:
+                index.name(entered, *name)
+            if agent is not None:
+                index.join(entered, agent)
+        skipped = entered.skip_to(seq)
+        named = self._enter_turns(entered, added.position, added.places, added.new)
+        if skipped or nameless:
+            self._state.ledger.recount(entered)
+        else:
+            self._state.ledger.appended(entered, len(added.new))
+        if request[0] and (named or opened_at is not None):
+            self._state.requests.note(*request, begins)
+        return entered
+
+    def _enter_turns(self, session: Session, position: int, places: Places, new: Turns) -> bool:
         """Enter staged turns into the index. Answers whether one of them carries a request id."""
         state = self._state
         rows: list[int] = []

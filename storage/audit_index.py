@@ -19,6 +19,7 @@ AUDITED = {
     int(Kind.ARCHIVED): "archive",
     int(Kind.UNARCHIVED): "unarchive",
     int(Kind.PURGED): "purge",
+    int(Kind.SALVAGED): "salvage",
 }
 # On the record as well, but no deletions, and many. Chunkings are seen by who asks for them.
 OPERATIONS = {**AUDITED, int(Kind.CHUNKED): "chunk", int(Kind.WORKED): "evict"}

@@ -12,6 +12,7 @@ from neverforget.storage.format import Kind
 from neverforget.storage.record import Header
 from neverforget.storage.region_state import RegionState
 from neverforget.storage.results import AuditView
+from neverforget.storage.salvage_bodies import salvage_details
 from neverforget.storage.window_parts import check_limit
 
 LIMIT_MAX = 10_000
@@ -83,6 +84,8 @@ class Auditor:
                 "parent": {"namespace": list(parent.namespace), "session": parent.session},
                 "at": parent.at,
             }
+        elif header.kind == Kind.SALVAGED:
+            details = salvage_details(body)
         elif header.kind == Kind.ERASING:
             details = {
                 "turns": body.get(F[ControlField.TURNS], 0),
@@ -105,6 +108,8 @@ class Auditor:
         if isinstance(digest, bytes) and isinstance(salt, bytes):
             return {"digest": digest.hex(), "salt": salt.hex()}
         session = self._state.index.by_id.get(header.session_id)
+        if not header.session_id and header.kind == Kind.SALVAGED:
+            return {}
         if session is None or session.name is None:
             return {"erased": header.session_id in self._state.index.erased_ids}
         target: dict[str, Any] = {

@@ -13,12 +13,12 @@ _FIRST, _MORE = int(RecordFlag.BATCH_FIRST), int(RecordFlag.BATCH_MORE)
 Places = Sequence[tuple[int, int, int]]  # (offset in the batch, session_id, seq) of each record
 
 
-def stage_batch(log: Log, buffer: bytearray, places: Places) -> int:
-    """Stamp and stage; the position of the batch's first byte.
+def stage_batch(log: Log, buffer: bytearray, places: Places, added: int = 0) -> int:
+    """Stamp and stage; the position of the batch's first byte. ``added``: see ``Log.reserve``.
 
     Raises what ``Log.reserve`` raises, with nothing staged.
     """
-    position = log.reserve(len(buffer))
+    position = log.reserve(len(buffer), added)
     stamp = log.stamp
     flags = _FIRST | _MORE
     last = len(places) - 1

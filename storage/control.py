@@ -39,6 +39,9 @@ class ControlField(IntEnum):
     BYTES = 16
     PARENT_ID = 17
     TRIES = 18
+    ORIGINS = 19  # of salvaged turns, run by run: [epoch, first seq] as they were
+    DETAILS = 30
+    SOURCES = 33  # of salvaged records: where each stood before, see salvage_bodies
 
 
 F = {field: int(field) for field in ControlField}  # plain ints: an IntEnum is slow to encode

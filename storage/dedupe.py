@@ -45,6 +45,7 @@ class Requests:
     """
 
     def __init__(self) -> None:
+        self.evicted = False  # some producers are remembered no more
         self._producers: dict[int, int] = {}
         self._recent: list[tuple[int, array[int]]] = [(0, array("Q"))]
 
@@ -115,6 +116,7 @@ class Requests:
         if state is None:
             if len(self._producers) >= PRODUCERS_MAX:
                 del self._producers[next(iter(self._producers))]  # the one not seen for longest
+                self.evicted = True
         else:
             ahead = producer_seq - (state & _SEQ_MASK)
             seen = state >> _SEQ_BITS

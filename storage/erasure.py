@@ -39,6 +39,7 @@ from neverforget.storage.repeats import Repeats
 from neverforget.storage.results import ErasureView
 from neverforget.storage.runs import Runs
 from neverforget.storage.session_index import Session
+from neverforget.storage.set_aside import ASIDE_DIRECTORY
 from neverforget.storage.zeroing import record_erased, unreachable_objects, zero_ranges
 
 CONFIRMED = "confirmed"
@@ -320,4 +321,25 @@ class Eraser:
                 or (header.kind == Kind.TURN and header.sequence_id in runs)
             )
 
-        zero_ranges(state, ranges, doomed)
+        there = state.fs.exists(state.directory / ASIDE_DIRECTORY)
+        said = set(self._said_in(ranges)) if there else set()
+
+        def doomed_aside(header: Header) -> bool:
+            if header.session_id != session_id or runs is None:
+                return header.session_id == session_id
+            return header.kind == Kind.NOT_REFLECTED or _said(header) in said
+
+        zero_ranges(state, ranges, doomed, doomed_aside)
+
+    def _said_in(self, ranges: Ranges) -> Iterator[tuple[int, ...]]:
+        """By which what is erased is known where it stands under another seq."""
+        for position, _ in ranges:
+            try:
+                yield _said(self._state.log.header(int(position) - HEADER_BYTES))
+            except Corrupt:
+                continue
+
+
+def _said(header: Header) -> tuple[int, ...]:
+    """What of a turn stays the same when it is brought back, or appended again."""
+    return header.kind, header.timestamp, header.body_crc, header.body_length

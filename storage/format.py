@@ -55,6 +55,7 @@ class Kind(IntEnum):
     WORKED = 27
     WORKING_STATE = 28
     RECALLED = 29
+    SALVAGED = 30  # of both tiers
 
 
 class RecordFlag(IntFlag):

@@ -166,15 +166,15 @@ class Log(LogReader):
 
     # ---- appending -------------------------------------------------------------------------------
 
-    def reserve(self, n_bytes: int) -> int:
+    def reserve(self, n_bytes: int, added: int = 0) -> int:
         """Where the next batch, of ``n_bytes``, will stand. Rolls to another segment when it does
-        not fit.
+        not fit. ``added``: so many of them are not the caller's, and do not count for its size.
 
         Rolling writes and syncs what was staged. Raises InvalidArgument above ``batch_bytes_max``,
         OutOfSpace when the segment cannot be made (the log is as it was), Poisoned."""
         if self.poisoned is not None:
             self._refuse()
-        if n_bytes > self._options.batch_bytes_max:
+        if n_bytes - added > self._options.batch_bytes_max:
             raise InvalidArgument(
                 f"a batch of {n_bytes:,} bytes is above the limit of "
                 f"{self._options.batch_bytes_max:,}; append it in parts"

@@ -62,6 +62,7 @@ class LogState:
         self.clock = clock
         self.requests = Requests()
         self.audit = AuditIndex()
+        self.salvages = AuditIndex()  # the SALVAGED records
         self.lost = LostRanges([])
         self.findings: list[Finding] = []
         self.findings_left_out = 0

@@ -42,11 +42,14 @@ from neverforget.storage.results import (
     RegionStatus,
 )
 from neverforget.storage.session_index import Digest, SessionIndex
+from neverforget.storage.slices import Slices
 from neverforget.storage.spare import Submit
 from neverforget.storage.verification import Verification
 
 if TYPE_CHECKING:
+    from neverforget.storage.region_salvaging import RegionSalvaging
     from neverforget.storage.replica import Replica
+    from neverforget.storage.salvage_results import Piece, SalvageReport
 
 Namespace = tuple[str, ...]
 
@@ -68,6 +71,8 @@ class Region(RegionReads, LogOwner):
         self._annotator = Annotator(state, repeats, self._appender)
         self._eraser = Eraser(state, repeats, self._appender, self._annotator, random_bytes)
         self.ledger = state.ledger
+        self._repeats = repeats
+        self._salvaging: RegionSalvaging | None = None
         self._recovery_us = 0
         self._torn_bytes = 0
 
@@ -277,6 +282,18 @@ class Region(RegionReads, LogOwner):
         """Erase at once, everything staged written and synced on the way. See ``Eraser.erase``."""
         request = (producer, producer_seq)
         return self._eraser.erase((namespace, session), runs, confirm, by, reason, request)
+
+    def salvage(self, piece: Piece, *, last: bool) -> Slices[SalvageReport]:
+        """Stage what of a piece of an old log is not here, in slices. Erasures in it are durable
+        when it returns. See ``Salvaging.take``.
+        """
+        if self._salvaging is None:
+            from neverforget.storage.region_salvaging import RegionSalvaging
+
+            self._salvaging = RegionSalvaging(
+                self._state, self._repeats, self._appender, self._eraser
+            )
+        return self._salvaging.take(piece, last=last)
 
     # ---- the whole of it -------------------------------------------------------------------------
 

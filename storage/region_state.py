@@ -27,6 +27,7 @@ from neverforget.storage.recovery import Recovered
 from neverforget.storage.reflection_ledger import REFLECTION, ReflectionLedger
 from neverforget.storage.region_options import RegionOptions
 from neverforget.storage.results import ForkPoint
+from neverforget.storage.salvage_bodies import salvaged_runs
 from neverforget.storage.session_index import Session, SessionIndex
 from neverforget.storage.session_loading import load_turns
 
@@ -38,6 +39,7 @@ _APPLIED = (
     Kind.UNHIDDEN,
     Kind.ERASING,
     Kind.REFUSED,
+    Kind.SALVAGED,
 )
 
 Array = NDArray[Any]
@@ -159,8 +161,10 @@ class RegionState(LogState):
     def apply(self, header: Header, position: int, body: Body) -> None:
         """What a control record besides those that open a session does to the index."""
         kind = header.kind
-        if kind in AUDITED and not (kind == Kind.ERASING and F[ControlField.ERASING] in body):
-            self.audit.note(position)  # of an erasure in parts the first one
+        if is_audited(kind, body):
+            self.audit.note(position)
+        if kind == Kind.SALVAGED:
+            self.salvages.note(position)
         if not header.session_id or header.session_id in self.index.erased_ids:
             return
         session = self.index.get_or_make(header.session_id, position)
@@ -173,6 +177,9 @@ class RegionState(LogState):
         elif kind == Kind.UNHIDDEN:
             for first, last in control.runs(body):
                 session.more().own("hidden").remove(first, last)
+        elif kind == Kind.SALVAGED:
+            for run in salvaged_runs(body):
+                session.more().note_salvaged(run)
         elif kind in REFLECTION:
             self.ledger.apply(session, header, position, body)
         elif kind == Kind.ERASING:
@@ -186,6 +193,15 @@ class RegionState(LogState):
             self.ledger.recount(session)
         if session.extra is not None:
             session.extra.evidence = max(session.extra.evidence, position)
+
+
+def is_audited(kind: int, body: Body) -> bool:
+    """Of an erasure in parts the first one; of what was salvaged only what is said about it."""
+    if kind == Kind.ERASING:
+        return F[ControlField.ERASING] not in body
+    if kind == Kind.SALVAGED:
+        return F[ControlField.OPERATION] in body
+    return kind in AUDITED
 
 
 def bare(header: Header) -> bytes:

@@ -41,9 +41,16 @@ class Repeated(NamedTuple):
     end: int
 
 
-def find_request(state: LogState, producer: int, producer_seq: int) -> Repeated | None:
-    """What the log holds of this request id. A producer of 0 has no ids."""
-    if not producer or not state.requests.may_be_known(producer, producer_seq):
+def find_request(
+    state: LogState, producer: int, producer_seq: int, *, ever: bool = False
+) -> Repeated | None:
+    """What the log holds of this request id. A producer of 0 has no ids. ``ever``: also that of a
+    producer that is remembered no more, which takes longer.
+    """
+    if not producer:
+        return None
+    known = state.requests.may_be_known(producer, producer_seq)
+    if not known and not (ever and state.requests.evicted):
         return None
     start = state.requests.find(producer, producer_seq)
     if start is None:
@@ -72,6 +79,10 @@ class Repeats:
     def request(self, producer: int, producer_seq: int) -> Repeated | None:
         """What the log holds of this request id. A producer of 0 has no ids."""
         return find_request(self._state, producer, producer_seq)
+
+    def request_ever(self, producer: int, producer_seq: int) -> Repeated | None:
+        """As ``request``, however long ago."""
+        return find_request(self._state, producer, producer_seq, ever=True)
 
     def control(
         self, kind: Kind, control_record: Buffer, producer: int, producer_seq: int

@@ -19,6 +19,10 @@ class TurnFlag(IntFlag):
     UNREADABLE = 8
 
 
+# Turns first..last were turns old.. of the same session in a log that was lost, in this epoch.
+SalvagedRun = tuple[int, int, int, int]  # first, last, epoch, old
+
+
 class ForkPoint(Struct, array_like=True, frozen=True):
     """Turns 0..at-1 of a fork are those of the parent session; the fork's own begin at ``at``.
 
@@ -55,6 +59,7 @@ class Window(Struct, array_like=True):
     consolidated_through: int  # turns 0..n-1 are consolidated
     tokens: int = 0  # of all turns below stop_seq, the inherited ones too
     session_id: int = 0  # 0: no such session; a name erased and used again has another
+    salvaged: list[SalvagedRun] = []  # those that lie in it, uncut
 
 
 class SessionView(Struct, array_like=True):
@@ -102,7 +107,7 @@ class AuditView(Struct, array_like=True):
 class Finding(Struct, array_like=True):
     """One thing verify() or recovery found. ``kind``: corrupt_body, corrupt_header, torn_tail,
     bad_side_file, missing_segment, index_mismatch, unfinished_erasure, bad_manifest,
-    bad_derived_file. ``severity``: "error" (bytes lost) or "repaired".
+    bad_derived_file, salvaged, salvage_conflict. ``severity``: "error" (bytes lost) or "repaired".
     """
 
     kind: str

@@ -19,7 +19,7 @@ from typing import Literal
 import msgspec
 
 from neverforget.storage.digests import session_digest
-from neverforget.storage.results import ForkPoint
+from neverforget.storage.results import ForkPoint, SalvagedRun
 from neverforget.storage.runs import NO_RUNS, Runs
 from neverforget.storage.session_catalogue import SessionCatalogue
 
@@ -40,11 +40,12 @@ class SessionExtra:
     ``base``: the first seq of this session's own, above 0 in a fork of ``parent``. ``gaps``: (seq,
     row) from which that seq has that row, after seqs without rows. ``evidence``: position of the
     newest record besides turns that told the end. ``texts``: positions of further records that hold
-    text of the session, which erasing it must reach.
+    text of the session, which erasing it must reach. ``salvaged``: which turns were, ascending.
     """
 
     __slots__ = (
-        "base", "erased", "evidence", "extractors", "gaps", "hidden", "marks", "parent", "texts",
+        "base", "erased", "evidence", "extractors", "gaps", "hidden", "marks", "parent", "salvaged",
+        "texts",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -55,6 +56,7 @@ class SessionExtra:
         self.texts: array[int] | None = None
         self.extractors: str | dict[str, Runs] | None = None
         self.hidden = self.erased = self.marks = NO_RUNS
+        self.salvaged: list[SalvagedRun] | tuple[()] = ()
 
     def own(self, which: Literal["hidden", "erased", "marks"]) -> Runs:
         """These runs, to be changed: until then all sessions share one empty object."""
@@ -63,6 +65,17 @@ class SessionExtra:
             held = Runs()
             setattr(self, which, held)
         return held
+
+    def note_salvaged(self, run: SalvagedRun) -> None:
+        """Runs that go on where the one before ends are one, so that many batches cost as one."""
+        if not isinstance(self.salvaged, list):
+            self.salvaged = []
+        if self.salvaged:
+            first, last, epoch, old = self.salvaged[-1]
+            if (last + 1, epoch, old + last + 1 - first) == (run[0], run[2], run[3]):
+                run = (first, run[1], epoch, old)
+                self.salvaged.pop()
+        self.salvaged.append(run)
 
 
 class Session(msgspec.Struct, gc=False):

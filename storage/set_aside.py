@@ -32,10 +32,12 @@ def erase_copies(
     seed: int,
     doomed_by: Callable[[Header], bool],
     ranges: Iterable[Sequence[int]],
+    doomed_aside: Callable[[Header], bool] | None = None,
 ) -> None:
     """Zero the bodies of the records that ``doomed_by`` picks in every copy, whatever of a torn
     copy, or one set aside, belongs to no record that can be told, and the log ``ranges`` in
-    quarantined ones. Durable when it returns.
+    quarantined ones. Durable when it returns. ``doomed_aside``: which of those that were set aside,
+    whose seqs are others than the log's.
     """
     for name in (TORN_DIRECTORY, QUARANTINE_DIRECTORY, ASIDE_DIRECTORY):
         folder = directory / name
@@ -49,7 +51,8 @@ def erase_copies(
             file = fs.open(folder / file_name)
             try:
                 raw = file.pread(file.size(), 0)
-                doomed = list(_records_of(raw, base, seed, doomed_by))
+                here = doomed_aside if name == ASIDE_DIRECTORY else None
+                doomed = list(_records_of(raw, base, seed, here or doomed_by))
                 if name == QUARANTINE_DIRECTORY:
                     doomed += _overlaps(ranges, base, len(raw))
                 else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -17,7 +18,7 @@ from neverforget.storage.format import (
     RoleCode,
 )
 from neverforget.storage.record import Header, body_of, decode_body, read_header
-from neverforget.storage.results import TurnFlag
+from neverforget.storage.results import SalvagedRun, TurnFlag
 from neverforget.storage.runs import Runs, combined
 from neverforget.storage.session_index import Session
 
@@ -90,6 +91,17 @@ def flags_of(session: Session, gathered: Gathered) -> list[tuple[int, int, int]]
     if extra is not None:
         layers += [(extra.hidden, _HIDDEN), (extra.erased, _ERASED)]
     return combined(gathered.first, gathered.stop, layers) if layers else []
+
+
+def salvaged_in(session: Session, first: int, stop: int) -> list[SalvagedRun]:
+    """The runs of salvaged turns that have any of first..stop-1."""
+    extra = session.extra
+    if extra is None or not extra.salvaged:
+        return []
+    runs = extra.salvaged
+    low = bisect_left(runs, first, key=lambda run: run[1])
+    high = bisect_left(runs, stop, key=lambda run: run[0])
+    return list(runs[low:high])
 
 
 def lost_turn(session: Session, seq: int) -> bytes:

@@ -25,6 +25,7 @@ from neverforget.storage.window_parts import (
     check_limit,
     flags_of,
     lost_turn,
+    salvaged_in,
     visible,
 )
 
@@ -244,4 +245,5 @@ class Windows:
             session.consolidated_through,
             session.tokens_before(below),
             session.session_id,
+            salvaged_in(session, gathered.first, gathered.stop),
         )

@@ -23,14 +23,21 @@ from neverforget.storage.set_aside import erase_copies
 from neverforget.storage.slices import Slices, whole
 
 _OLD_VERSIONS: Final = "versions of objects that the replica's bucket keeps: expire them there"
+_OLD_DISKS: Final = "what a failover left on disks that the store was moved away from"
 _SLICE: Final = 256  # ranges zeroed between two yields: 2 ms
 _UNSYNCED_MAX: Final = 1024 * 1024  # bytes of zeros that one sync writes, as an append waits for it
 
 
-def zeroing(state: LogState, ranges: Ranges, doomed_by: Callable[[Header], bool]) -> Slices[None]:
-    """Step 2. ``doomed_by``: which records of torn and quarantined copies go as well. A log that is
-    shipped ships the record first, and zeroes them in the objects last; raises Unavailable or
-    OwnerFenced where that cannot be done, and is carried out again.
+def zeroing(
+    state: LogState,
+    ranges: Ranges,
+    doomed_by: Callable[[Header], bool],
+    doomed_aside: Callable[[Header], bool] | None = None,
+) -> Slices[None]:
+    """Step 2. ``doomed_by``, ``doomed_aside``: which records of the copies that were set aside go
+    as well; see ``erase_copies``. A log that is shipped ships the record first, and zeroes them in
+    the objects last; raises Unavailable or OwnerFenced where that cannot be done, and is carried
+    out again.
     """
     shipper = state.shipper
     if shipper is not None:
@@ -47,7 +54,7 @@ def zeroing(state: LogState, ranges: Ranges, doomed_by: Callable[[Header], bool]
                 state.log.sync()
                 unsynced = 0
         yield
-    erase_copies(state.fs, state.directory, state.log_seed, doomed_by, ranges)
+    erase_copies(state.fs, state.directory, state.log_seed, doomed_by, ranges, doomed_aside)
     state.log.sync()
     if shipper is not None:
         shipper.erase(ranges)
@@ -74,4 +81,4 @@ def record_erased(state: LogState, position: int) -> None:
 
 def unreachable_objects(state: LogState) -> list[str]:
     """What an erasure's report says of the objects of a log that is shipped."""
-    return [] if state.shipper is None else [_OLD_VERSIONS]
+    return [] if state.shipper is None else [_OLD_VERSIONS, _OLD_DISKS]

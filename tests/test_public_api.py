@@ -68,7 +68,7 @@ CONFIG = words(
 
 FIELDS = {
     nf.Turn: "namespace session seq role content name agent call_id key metadata timestamp "
-    "token_count consolidated state",
+    "token_count consolidated state salvaged_from",
     nf.SessionInfo: "namespace session agents turns tokens first_at last_at consolidated_through",
     nf.Page: "items next previous has_more",
     nf.TurnRef: "namespace session first last",

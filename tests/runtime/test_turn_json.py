@@ -134,3 +134,11 @@ def test_whole_seconds_milliseconds_and_microseconds_are_told_apart(seconds: int
     assert parse_timestamp(seconds) == at
     if seconds >= 10**8:
         assert parse_timestamp(seconds * 1000) == parse_timestamp(seconds * 1_000_000) == at
+
+
+def test_where_a_turn_was_salvaged_from_is_on_its_line_and_read_as_metadata() -> None:
+    """It is no property of a turn that is appended anew, and stays to be seen."""
+    line = json.loads(turn_line(turn("x", salvaged_from=(7, 12))))
+    assert line["salvaged_from"] == [7, 12]
+    assert message_turn(line, 1, "s").fields["metadata"] == {"salvaged_from": [7, 12]}
+    assert "salvaged_from" not in json.loads(turn_line(turn("x")))

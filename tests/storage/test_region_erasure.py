@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -342,3 +343,23 @@ def test_a_disk_that_forgot_the_zeros_is_found_and_shows_nothing(b: Bench) -> No
         assert contents(b.client.all("chat")) == [None, "x"]
         assert b.findings() == ["unfinished_erasure"]
         b.reopen()
+
+
+def test_erasing_reaches_what_was_set_aside_by_what_it_says(tmp_path: Path) -> None:
+    """Under the seq of the turn that is erased another one stands there, which is still to be
+    brought back."""
+    with bench(tmp_path / "region") as region:
+        client = region.client
+        client.say("s", "zero", {"content": "secret one", "timestamp_us": 11})
+        client.say("s", {"content": "stays", "timestamp_us": 12}, {"content": "secret one"})
+        region.region.seal()
+        size = region.region.durable - 64
+        raw = (region.directory / "log" / f"{0:016x}.seg").read_bytes()[64 : 64 + size]
+        (region.directory / "aside").mkdir()
+        aside = region.directory / "aside" / f"{64:016x}-{64 + size:016x}-{9:08x}.aside"
+        aside.write_bytes(raw)
+        client.erase("s", [(1, 1)])
+        assert aside.read_bytes().count(b"secret one") == 1, "another one, with the same words"
+        assert b"zero" in aside.read_bytes() and b"stays" in aside.read_bytes()
+        client.erase("s")
+        assert not re.search(b"secret|zero|stays", aside.read_bytes())
