@@ -17,6 +17,7 @@ from neverforget.runtime.async_working_methods import AsyncWorkingMethods
 from neverforget.runtime.config import Config, Settings
 from neverforget.runtime.reaching import HostChoice, Wanted
 from neverforget.runtime.reflection_values import ReflectionReport
+from neverforget.runtime.remote_verifying import with_replica
 from neverforget.runtime.scope import NamespaceLike, Scope
 from neverforget.runtime.status_values import Status, VerifyReport
 from neverforget.runtime.store_core import checked_agent, connecting, wanted_of
@@ -158,9 +159,13 @@ class AsyncStore(AsyncMemoryMethods, AsyncWorkingMethods, AsyncForgettingMethods
             reply = await self._run(whole_store.reindex(name, begin))
         self._took_embedder(name)
 
-    async def verify(self) -> VerifyReport:
-        """As ``Store.verify``."""
-        return await self._run(self._verify())
+    async def verify(self, *, remote: bool = False) -> VerifyReport:
+        """As ``Store.verify``; the replica is read in a worker thread."""
+        url = self._replica_to_verify(remote)
+        report = await self._run(self._verify())
+        if url is None:
+            return report
+        return await asyncio.to_thread(with_replica, report, await self.status(), url)
 
     async def backup(
         self,

@@ -113,20 +113,15 @@ def verify(
 
     Exit code 1 if bytes are lost.
     """
-    objects = None
     with opened(store) as opened_store, errors().status("reading every record") as _:
-        report = opened_store.verify()
-        if remote:
-            from neverforget.runtime.remote_verifying import verify_remote
-
-            report, objects = verify_remote(opened_store, report)
+        report = opened_store.verify(remote=remote)
     if as_json:
         print_json(msgspec.to_builtins(report))
     else:
         verdict = Text("ok", "bold green") if report.ok else Text("damaged", "bold red")
         counted = f"  {report.records:,} records, {size(report.bytes)} read"
-        if objects is not None:
-            counted += f", {objects:,} objects"
+        if remote:
+            counted += f", {report.objects:,} objects"
         text = Text.assemble(verdict, counted)
         console().print(text)
         print_findings(report.findings)

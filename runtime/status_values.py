@@ -202,12 +202,15 @@ class Status(Struct, frozen=True):
 
 
 class VerifyReport(Struct, frozen=True):
-    """The outcome of reading everything. ``ok``: no finding says that bytes are lost."""
+    """The outcome of reading everything. ``ok``: no finding says that bytes are lost. ``objects``:
+    of the replica, where that was read as well.
+    """
 
     ok: bool
     findings: tuple[Finding, ...]
     records: int
     bytes: int
+    objects: int = 0
 
 
 def finding(partition: int | None, found: StorageFinding) -> Finding:

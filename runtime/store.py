@@ -15,6 +15,7 @@ from neverforget.runtime.forgetting_methods import ForgettingMethods
 from neverforget.runtime.memory_methods import MemoryMethods
 from neverforget.runtime.reaching import HostChoice, Wanted
 from neverforget.runtime.reflection_values import ReflectionReport
+from neverforget.runtime.remote_verifying import with_replica
 from neverforget.runtime.scope import NamespaceLike, Scope
 from neverforget.runtime.session import Session
 from neverforget.runtime.status_values import Status, VerifyReport
@@ -214,11 +215,16 @@ class Store(MemoryMethods, WorkingMethods, ForgettingMethods):
             reply = self._run(whole_store.reindex(name, begin))
         self._took_embedder(name)
 
-    def verify(self) -> VerifyReport:
+    def verify(self, *, remote: bool = False) -> VerifyReport:
         """Read everything, check every checksum, and list what is wrong. Takes as long as reading
-        the log does; appends and reads go on meanwhile.
+        the log does; appends and reads go on meanwhile. ``remote``: read every object of the
+        replica as well, and compare it with the log where that is on this machine.
+
+        Raises InvalidArgument (``remote`` without a replica), Unavailable.
         """
-        return self._run(self._verify())
+        url = self._replica_to_verify(remote)
+        report = self._run(self._verify())
+        return report if url is None else with_replica(report, self.status(), url)
 
     def backup(
         self,

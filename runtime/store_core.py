@@ -227,6 +227,14 @@ class StoreCore:
         yield from whole_store.settle(self._context, timeout, progress)
         return (yield from self._status())
 
+    def _replica_to_verify(self, remote: bool) -> str | None:
+        """Its URL, where it is to be read; None: it is not."""
+        if not isinstance(remote, bool):
+            raise InvalidArgument(f"remote is {remote!r}; pass True or False")
+        if remote and self._config.replica is None:
+            raise InvalidArgument("this store has no replica; open it with replica=... to have one")
+        return self._config.replica if remote else None
+
     def _verify(self) -> Operation[VerifyReport]:
         return whole_store.verify(self._context)
 

@@ -85,6 +85,11 @@ def region_directory(path: Path, partition: int) -> Path:
     return path / REGIONS_FOLDER / f"p{partition}"
 
 
+def partition_log(partition: int) -> str:
+    """The name of its log in a replica."""
+    return f"partition-{partition}"
+
+
 def exists(path: Path) -> bool:
     """A store was begun here, as far as its names tell."""
     return (path / IDENTITY_FILE).exists() or (path / REGIONS_FOLDER).exists()
@@ -201,7 +206,7 @@ def make_again(
     for partition in range(config.partitions):
         region = unfinished / f"p{partition}"
         fs.make_directory(region)
-        create_region(fs, region, identity(f"partition-{partition}"), options)
+        create_region(fs, region, identity(partition_log(partition)), options)
     _make_longterm(fs, unfinished, identity(LONGTERM_LOG), config.embedder_name, options)
     fs.sync_directory(unfinished)
     write_atomic(fs, path / STORE_TOML, store_toml(config))

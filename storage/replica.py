@@ -37,6 +37,7 @@ class Replica(NamedTuple):
     """Where a log is shipped to. ``url``: see ``open_object_store``. ``log``: its name there, as
     "partition-0". ``takes_over``: serve it from here, whoever served it last. ``term``: how often
     it was told to be served elsewhere: taken over from all of a lower one; objects must be there.
+    ``tell``: called with the bytes of each object that is taken over.
     """
 
     url: str
@@ -45,6 +46,7 @@ class Replica(NamedTuple):
     options: ShippingOptions = ShippingOptions()
     takes_over: bool = False
     term: int = 0
+    tell: Callable[[int], None] | None = None
 
 
 def check_caught_up(fs: FileSystem, directory: Path, replica: Replica) -> None:
@@ -98,7 +100,7 @@ def start_shipping(
 
     opening = Opening(
         machine, store, prefix, local, persist=persist, now_us=now_us, pause=time.sleep,
-        wall_us=clock.now_us,
+        wall_us=clock.now_us, tell=replica.tell,
     )  # fmt: skip
     opening.carry_through()
     if machine.stopped is not None:

@@ -21,7 +21,7 @@ from crc32c import crc32c
 
 from neverforget.storage import control
 from neverforget.storage.atomic_file import write_atomic
-from neverforget.storage.control import ControlField, F
+from neverforget.storage.control import ControlField, F, Range
 from neverforget.storage.errors import Corrupt
 from neverforget.storage.filesystem import FileSystem
 from neverforget.storage.format import HEADER_BYTES, Kind, stride
@@ -32,6 +32,7 @@ from neverforget.storage.segment import (
     base_of,
     create_segment,
     segment_path,
+    whole_pages,
     write_zeros,
 )
 from neverforget.storage.segments import check_header
@@ -179,7 +180,10 @@ class LocalCopy:
     def _erase(self, payload: bytes, first: int) -> None:
         """What an ERASING record names is erased here too."""
         body = control.read_body(body_of(payload, first))
-        ranges = control.unpack_ranges(body.get(F[ControlField.RANGES], b""))
+        self.zero(control.unpack_ranges(body.get(F[ControlField.RANGES], b"")))
+
+    def zero(self, ranges: list[Range]) -> None:
+        """Durable when it returns."""
         for base, size in self._segments_from(min(p for p, _ in ranges) if ranges else self.tail):
             mine = [(p, n) for p, n in ranges if base <= p < base + size]
             if mine:
@@ -188,6 +192,29 @@ class LocalCopy:
                     for place, length in mine:
                         file.pwrite([bytes(min(length, base + size - place))], place - base)
                     file.fdatasync()
+
+    def place_for(self, n_bytes: int) -> int:
+        """Where a batch of so many bytes is to stand, in a segment that is made if it must be."""
+        last = self._bases[-1]
+        size = self._sizes[last]
+        start = max(self.tail, last + SEGMENT_HEADER_BYTES)
+        if start + n_bytes <= last + size:
+            return start
+        base, wanted = last + size, whole_pages(max(size, SEGMENT_HEADER_BYTES + n_bytes))
+        made = SegmentHeader(self._log_id, base, wanted, self.epoch)
+        create_segment(self._fs, self._log, made, "pread").close()
+        self._bases.append(base)
+        self._sizes[base] = wanted
+        return base + SEGMENT_HEADER_BYTES
+
+    def append(self, batch: bytes | bytearray, position: int) -> None:
+        """A stamped batch, at the place that was told for it. Durable when it returns."""
+        base = self._bases[-1]
+        self._forget_side_file(base)
+        with closing(self._fs.open(segment_path(self._log, base))) as file:
+            file.pwrite([batch], position - base)
+            file.fdatasync()
+        self.tail = position + len(batch)
 
     def _forget_side_file(self, base: int) -> None:
         """It describes what stands there no longer, and would be believed."""

@@ -38,6 +38,7 @@ from neverforget.storage.shipping_events import (
 )
 from neverforget.storage.shipping_local import LocalCopy
 from neverforget.storage.shipping_machine import Shipping
+from neverforget.storage.shipping_object import OBJECT_HEADER_BYTES
 
 AHEAD_MAX = 16  # objects, of 8 MiB at most but for single larger batches
 
@@ -79,7 +80,8 @@ class ReadAhead:
 class Opening:
     """``persist``: makes an epoch above the stored one and its argument durable, and answers it.
     ``now_us``: of a clock that never goes back. ``pause``: lets so many seconds pass.
-    ``wall_us``: the time that people go by.
+    ``wall_us``: the time that people go by. ``tell``: called with the bytes of each whole object
+    that was read.
     """
 
     def __init__(
@@ -93,6 +95,7 @@ class Opening:
         now_us: Callable[[], int],
         pause: Callable[[float], object],
         wall_us: Callable[[], int] = lambda: 0,
+        tell: Callable[[int], None] | None = None,
     ) -> None:
         self._machine = machine
         self._store = store
@@ -102,6 +105,7 @@ class Opening:
         self._now_us = now_us
         self._pause = pause
         self._wall_us = wall_us
+        self._tell = tell
         self._got: Got | None = None
 
     def carry_through(self) -> list[Notice]:
@@ -138,6 +142,8 @@ class Opening:
                     return answer
                 assert isinstance(question, Fetch)
                 self._got = answer
+                if self._tell is not None:
+                    self._tell(OBJECT_HEADER_BYTES + len(answer.payload))
                 same = local.same_until(answer.header, answer.payload, question.position)
                 return Fetched(answer.call, answer.header, *same)
             case PersistEpoch(call, at_least):

@@ -1,5 +1,5 @@
-"""Reading every object of one log, and comparing it with the local log. Reads only; beside the
-owner, up to its durable mark.
+"""Reading every object of one log, and comparing it with the local log, where that is at hand.
+Reads only; beside the owner, up to its durable mark.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from neverforget.storage.errors import Corrupt, UnsupportedFormat
 from neverforget.storage.filesystem import FileSystem
-from neverforget.storage.identity import read_identity
+from neverforget.storage.identity import Identity
 from neverforget.storage.object_store import ObjectStore
 from neverforget.storage.results import Finding
 from neverforget.storage.shipping_local import LocalCopy
@@ -27,26 +27,31 @@ from neverforget.storage.shipping_object import (
 class RemoteVerification:
     """``objects`` and ``bytes``: read so far. Iterate over it for what is wrong.
 
-    ``durable``, ``shipped``: log positions as the owner told them before this began.
+    ``directory``: of the region; None: the objects are checked by themselves. ``identity``: of the
+    region. ``durable``, ``shipped``: log positions as the owner told them before this began.
     """
 
     def __init__(
         self,
         fs: FileSystem,
-        directory: Path,
+        directory: Path | None,
+        identity: Identity,
         store: ObjectStore,
         log: str,
         *,
         durable: int,
         shipped: int,
     ) -> None:
-        identity = read_identity(fs, directory)
         self.objects = 0
         self.bytes = 0
         self._store = store
         self._prefix = log_prefix(identity.store_id, log)
         self._author = Author(store_bytes(identity.store_id), identity.log_id, 0)
-        self._local = LocalCopy(fs, directory, log_id=identity.log_id, tail=durable, epoch=0)
+        self._local = (
+            None
+            if directory is None
+            else LocalCopy(fs, directory, log_id=identity.log_id, tail=durable, epoch=0)
+        )
         self._durable = durable
         self._shipped = shipped
         self._position = self._epoch = 0
@@ -85,9 +90,10 @@ class RemoteVerification:
         if wrong is not None:
             return "bad_object", wrong
         before, self._position, self._epoch = self._position, header.stop, header.epoch
-        if header.kind == ObjectKind.FENCE or header.stop > self._durable:
+        local = self._local
+        if local is None or header.kind == ObjectKind.FENCE or header.stop > self._durable:
             return None
-        same_until, _ = self._local.same_until(header, payload, before)
+        same_until, _ = local.same_until(header, payload, before)
         if same_until >= header.stop:
             return None
         return "object_differs", f"the local log holds something else at {same_until}"

@@ -26,11 +26,12 @@ NAMES = words(
     """
     CONFIRMED AgentInfo AuditEntry Chunk Config Confirmation ConfirmationRequired Conflict Context
     ContextItem Corrupt DeletionReport EmbedderMismatch ErasureReport FailedRange Finding Hit Hits
-    HostInfo ImportReport InvalidArgument LeftOut LongTermInfo Memory NeverforgetError NotFound
-    OutOfSpace Overloaded OwnerFenced OwnerInfo Page Poisoned ReflectionInfo ReflectionReport
-    Relation Role Session SessionInfo Status Store StoreClosed StoreLocked Timeframe Turn TurnRef
-    Unavailable UnsupportedFormat VerifyReport WorkingItem WorkingMember WorkingMemory
-    aio connect deploy import_file integrations open testing undeploy
+    HostInfo ImportReport InvalidArgument LeftOut LogPoints LongTermInfo Memory NeverforgetError
+    NotFound OutOfSpace Overloaded OwnerFenced OwnerInfo Page Poisoned ReflectionInfo
+    ReflectionReport Relation RestorePoint RestorePoints RestoreReport Role Session SessionInfo
+    Status Store StoreClosed StoreLocked Timeframe Turn TurnRef Unavailable UnsupportedFormat
+    VerifyReport WorkingItem WorkingMember WorkingMemory
+    aio connect deploy import_file integrations open restore restore_points testing undeploy
 """
 )
 
@@ -83,7 +84,11 @@ FIELDS = {
     nf.Timeframe: "start stop phrase",
     nf.DeletionReport: "start stop forgotten restored archived unarchived purged erased turns "
     "refused by entries",
-    nf.VerifyReport: "ok findings records bytes",
+    nf.VerifyReport: "ok findings records bytes objects",
+    nf.RestoreReport: "store_id partitions sessions turns memories objects bytes at erasures",
+    nf.RestorePoints: "store_id logs points",
+    nf.RestorePoint: "at turns objects bytes",
+    nf.LogPoints: "log objects turns bytes first_at last_at",
     nf.Context: "items turns summary tokens max_tokens left_out timezone",
     nf.ContextItem: "memory pinned score text tokens provenance",
     nf.LeftOut: "memories turns",
@@ -101,6 +106,9 @@ SIGNATURES = {
     nf.connect: "name *address agent namespace deadline",
     nf.deploy: "name config *address wait",
     nf.undeploy: "name *address",
+    nf.restore: "path from_ *store_id at progress",
+    nf.restore_points: "url store_id *limit",
+    nf.Store.verify: "*remote",
     nf.Store.scoped: "*namespace agent deadline",
     nf.Store.session: "name *agent namespace",
     nf.Store.sessions: "*namespace prefix after limit",

@@ -38,6 +38,13 @@ if TYPE_CHECKING:
         ReflectionInfo,
         ReflectionReport,
     )
+    from neverforget.runtime.restore_points import (
+        LogPoints,
+        RestorePoint,
+        RestorePoints,
+        restore_points,
+    )
+    from neverforget.runtime.restoring import RestoreReport, restore
     from neverforget.runtime.session import Session
     from neverforget.runtime.status_values import (
         Finding,
@@ -108,6 +115,7 @@ __all__ = [
     "ImportReport",
     "InvalidArgument",
     "LeftOut",
+    "LogPoints",
     "LongTermInfo",
     "Memory",
     "NeverforgetError",
@@ -121,6 +129,9 @@ __all__ = [
     "ReflectionInfo",
     "ReflectionReport",
     "Relation",
+    "RestorePoint",
+    "RestorePoints",
+    "RestoreReport",
     "Role",
     "Session",
     "SessionInfo",
@@ -143,6 +154,8 @@ __all__ = [
     "import_file",
     "integrations",
     "open",
+    "restore",
+    "restore_points",
     "testing",
     "undeploy",
 ]
@@ -153,6 +166,8 @@ _RUNTIME = {
     "deploying": "deploy undeploy",
     "importers": "ImportReport import_file",
     "reflection_values": "FailedRange ReflectionInfo ReflectionReport",
+    "restore_points": "LogPoints RestorePoint RestorePoints restore_points",
+    "restoring": "RestoreReport restore",
     "session": "Session",
     "store": "Store connect open",
     "memory_values": "Chunk DeletionReport Hit Hits Memory Relation Timeframe",
