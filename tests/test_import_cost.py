@@ -76,6 +76,18 @@ assert not loaded, loaded
     run(program)
 
 
+def test_who_calls_owners_of_other_nodes_loads_none_of_their_storage() -> None:
+    """Ray loads the class of an actor, with its module, where somebody gets a handle on it. Numpy
+    and what reads logs came with it, 60 ms of a processor for each client."""
+    program = """
+import sys
+from neverforget.actors import longterm_actor, partition_actor, reflector_actor
+late = ("numpy", "neverforget.storage.log", "neverforget.storage.region")
+assert not [name for name in late if name in sys.modules]
+"""
+    run(program)
+
+
 def test_an_attached_client_loads_nothing_heavy(short_path: Path) -> None:
     host = PlainHost(short_path / "store", Config(partitions=1, embedder="none"))
     program = f"""
