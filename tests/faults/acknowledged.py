@@ -26,7 +26,7 @@ import sys
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -70,6 +70,13 @@ def content_of(writer: str, session: str, number: int) -> str | bytes:
     return text if number % 8 == 3 else text.hex()
 
 
+def on_replica(number: int) -> bool:
+    """Whether a writer that mixes levels asks for "replica" in the call that says this turn."""
+    start = (number - 7) // 10 * 10 + 7
+    first = start if 0 <= number - start < BATCH_TURNS and start > 0 else number
+    return first // 3 % 2 == 1
+
+
 def digest_of(content: object) -> str:
     raw = content if isinstance(content, bytes) else str(content).encode()
     return hashlib.sha256(type(content).__name__.encode() + raw).hexdigest()[:32]
@@ -83,7 +90,7 @@ class Writer:
     told: Path
     stop: threading.Event
     pause_s: float = 0.002
-    sync: str | None = None
+    sync: str | None = None  # "mixed": odd turns "replica", others "disk"
 
     def __post_init__(self) -> None:
         self._file = os.open(self.told, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
@@ -119,7 +126,8 @@ class Writer:
                 return
 
     def _try(self, chat: nf.Session, numbers: range, items: list[dict[str, Any]]) -> bool:
-        sync: Any = self.sync
+        mixed = "replica" if on_replica(numbers[0]) else "disk"
+        sync: Any = mixed if self.sync == "mixed" else self.sync
         try:
             if len(items) == 1:
                 turns = [chat.append(**items[0], sync=sync)]
@@ -158,6 +166,7 @@ class Verdict:
     acknowledged: int = 0
     unknown: int = 0
     lost: int = 0
+    at_risk: int = 0  # lost, and nobody had promised more: a disk is gone
     doubled: int = 0
     altered: int = 0
     disordered: int = 0
@@ -179,18 +188,27 @@ class Verdict:
             self.examples.append(f"{what}: {example}")
 
 
-def judge(told: dict[str, list[Line]], found: dict[str, list[Found]]) -> Verdict:
-    """``told``: by writer; ``found``: by session, in the order of reading."""
+def judge(
+    told: dict[str, list[Line]],
+    found: dict[str, list[Found]],
+    promised: Callable[[str, int], bool] = lambda writer, number: True,
+) -> Verdict:
+    """``told``: by writer; ``found``: by session, in the order of reading. ``promised``: that this
+    turn of that writer is there after what was done to the store."""
     verdict = Verdict()
     for session, turns in found.items():
-        _judge_session(verdict, session, told, turns)
+        _judge_session(verdict, session, told, turns, promised)
     unread = {line.session for lines in told.values() for line in lines} - found.keys()
     assert not unread, f"nobody has read {sorted(unread)}"
     return verdict
 
 
 def _judge_session(
-    verdict: Verdict, session: str, told: dict[str, list[Line]], turns: Sequence[Found]
+    verdict: Verdict,
+    session: str,
+    told: dict[str, list[Line]],
+    turns: Sequence[Found],
+    promised: Callable[[str, int], bool],
 ) -> None:
     there: dict[tuple[str, int], list[Found]] = defaultdict(list)
     for position, turn in enumerate(turns):
@@ -202,7 +220,7 @@ def _judge_session(
     for writer, lines in told.items():
         mine = [line for line in lines if line.session == session]
         asked.update({(writer, n.number): n.digest for n in mine if n.word == "ask"})
-        _judge_writer(verdict, writer, mine, there)
+        _judge_writer(verdict, session, writer, mine, there, promised)
     verdict.asked += len(asked)
     for key, copies in there.items():
         verdict.see("doubled", len(copies) - 1, f"{session} {key}")
@@ -213,9 +231,11 @@ def _judge_session(
 
 def _judge_writer(
     verdict: Verdict,
+    session: str,
     writer: str,
     lines: Sequence[Line],
     there: dict[tuple[str, int], list[Found]],
+    promised: Callable[[str, int], bool],
 ) -> None:
     acked = {line.number: line.seq for line in lines if line.word == "ack"}
     asked = {line.number: line.digest for line in lines if line.word == "ask"}
@@ -239,7 +259,8 @@ def _judge_writer(
     for number, seq in sorted(acked.items()):
         copies = there.get((writer, number))
         if not copies:
-            verdict.see("lost", 1, f"{writer} {number} at {seq}")
+            kind = "lost" if promised(writer, number) else "at_risk"
+            verdict.see(kind, 1, f"{session} {writer} {number} at {seq}")
             continue
         one = copies[0]
         says = one.seq if one.origin is None else one.origin[1]
