@@ -8,6 +8,7 @@ Nobody here is a driver: ``fault_control`` and the writers are, each in a proces
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -69,14 +70,24 @@ class RayNodes:
     """``start("a")`` is the head where no other node has been started before. Folders are called as
     the nodes. ``close`` leaves nothing behind."""
 
-    def __init__(self, net: Net | None = None, environment: Mapping[str, str] = QUICK) -> None:
+    def __init__(
+        self,
+        net: Net | None = None,
+        environment: Mapping[str, str] = QUICK,
+        *,
+        persistent: bool = False,
+    ) -> None:
+        """``persistent``: the head keeps what it knows in a RocksDB of its own."""
         self.folder = Path(tempfile.mkdtemp(prefix="nff-"))
         self.net = net or Net()
         self.head = "a"
         self.port = _free_port(self.net.address("a")) if net is None else 6399
         self._environment = dict(environment)
+        if persistent:
+            self._environment["RAY_gcs_storage"] = "rocksdb"
+            self._environment["RAY_gcs_storage_path"] = str(self.folder / "gcs")
         self._nodes: dict[str, subprocess.Popen[bytes]] = {}
-        self._stopped: list[int] = []
+        self._known: dict[str, dict[int, psutil.Process]] = {}
 
     @property
     def address(self) -> str:
@@ -100,6 +111,13 @@ class RayNodes:
 
     def runs(self, node: str) -> bool:
         return node in self._nodes and self._nodes[node].poll() is None
+
+    def lives(self, node: str) -> bool:
+        """Its raylet is there."""
+        return any(_state(p) not in ("", psutil.STATUS_ZOMBIE) for p in self._raylets(node))
+
+    def _raylets(self, node: str) -> list[psutil.Process]:
+        return [each for each in self.processes(node) if _name(each).startswith("raylet")]
 
     def start(self, node: str, *, offers: bool = True, address_of: str = "") -> None:
         """Start it and wait until it has joined. ``offers``: a folder for stores. ``address_of``:
@@ -128,18 +146,20 @@ class RayNodes:
 
         def joined() -> bool:
             assert process.poll() is None, output.read_text()[-3000:]
+            self.processes(node)
             return b"Ray runtime started" in output.read_bytes()
 
         until(joined, f"node {node} to start")
 
     def processes(self, node: str) -> list[psutil.Process]:
-        """Of a node: all of them, raylet and workers included."""
-        started = psutil.Process(self._nodes[node].pid)
-        return [started, *started.children(recursive=True)]
-
-    def pids(self, node: str, name: str) -> list[int]:
-        """Those of ``node`` whose name begins so: "raylet", "gcs_server", "ray::"."""
-        return [p.pid for p in self.processes(node) if _name(p).startswith(name)]
+        """Of a node: all of them, raylet and workers included, also those whose parent has ended
+        since somebody asked here."""
+        known = self._known.setdefault(node, {})
+        with contextlib.suppress(psutil.NoSuchProcess):
+            started = psutil.Process(self._nodes[node].pid)
+            for process in (started, *started.children(recursive=True)):
+                known[process.pid] = process
+        return [process for process in known.values() if process.is_running()]
 
     def kill(self, node: str) -> None:
         """All of it at once, as when the power goes."""
@@ -147,11 +167,11 @@ class RayNodes:
         _signal(killed, signal.SIGSTOP)  # nobody sees another one end
         _signal(killed, signal.SIGKILL)
         self._nodes.pop(node).wait()
+        del self._known[node]
 
     def stop(self, node: str) -> list[psutil.Process]:
         """SIGSTOP for all of it; what ``resume`` takes."""
         stopped = self.processes(node)
-        self._stopped += [process.pid for process in stopped]
         _signal(stopped, signal.SIGSTOP)
         return stopped
 
@@ -166,15 +186,13 @@ class RayNodes:
 
     def forget(self, node: str) -> None:
         """Its processes are somebody else's to end from now on: ``close`` does."""
-        process = self._nodes.pop(node)
-        self._nodes[f"{node}-{process.pid}"] = process
+        other = f"{node}-{self._nodes[node].pid}"
+        self._nodes[other] = self._nodes.pop(node)
+        self._known[other] = self._known.pop(node, {})
 
     def close(self) -> None:
         for node in list(self._nodes):
-            try:
-                self.kill(node)
-            except psutil.NoSuchProcess:
-                self._nodes.pop(node).wait()
+            self.kill(node)
         left = gone(lambda: processes_of(self.folder))
         assert not left, f"Ray left processes behind: {left}"
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -183,6 +201,13 @@ class RayNodes:
 def _name(process: psutil.Process) -> str:
     try:
         return str(process.name())
+    except psutil.NoSuchProcess:
+        return ""
+
+
+def _state(process: psutil.Process) -> str:
+    try:
+        return str(process.status())
     except psutil.NoSuchProcess:
         return ""
 

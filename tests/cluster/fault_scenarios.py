@@ -33,7 +33,8 @@ def owner_killed(nodes: RayNodes, rounds: int = 3) -> Row:
     world = World(nodes, "owner-killed")
     try:
         partition, sessions = world.partition_on("b"), world.sessions_on("b")
-        world.write("a"), world.write("b")
+        world.write("a")
+        world.write("b")
         world.progress()
         detected, waited = [], []
         for _ in range(rounds):
@@ -58,7 +59,8 @@ def owner_stopped(nodes: RayNodes) -> Row:
     world = World(nodes, "owner-stopped")
     try:
         partition, sessions = world.partition_on("b"), world.sessions_on("b")
-        world.write("a"), world.write("b")
+        world.write("a")
+        world.write("b")
         world.progress()
         owner = world.owners()[partition]
         world.fault()
@@ -124,7 +126,7 @@ def node_stopped(nodes: RayNodes) -> Row:
         world.progress(200, sessions, here)
         served = world.owners()[partition]
         nodes.resume(stopped)
-        until(lambda: not _lives(owner["pid"]), "the end of the old owner")
+        until(lambda: not lives(owner["pid"]), "the end of the old owner")
         world.progress(200, sessions, here)
         row = world.finish("raylet and owner stopped, disk on another node, continued")
         row.detected_s, row.next_s = detected, world.next_append(sessions, here)
@@ -226,7 +228,7 @@ def disk_of_another(nodes: RayNodes) -> Row:
         world.close()
 
 
-def _lives(pid: int) -> bool:
+def lives(pid: int) -> bool:
     try:
         with open(f"/proc/{pid}/stat") as file:
             return file.read().rsplit(")", 1)[1].split()[0] != "Z"

@@ -11,6 +11,8 @@ import os
 import shutil
 import subprocess
 
+from tests.cluster.cluster_nodes import Net
+
 _NET = "10.77.{0}."
 
 
@@ -31,7 +33,7 @@ def reason_not_to_run() -> str | None:
     return None
 
 
-class Namespaces:
+class Namespaces(Net):
     """A ``Net`` of nodes called "a", "b", ...; ``close`` takes it down. Names and addresses carry a
     number of this process, so that two of them may run at once."""
 

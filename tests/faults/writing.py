@@ -86,6 +86,11 @@ class Writing:
         code = self.process.poll()
         assert code is None, f"writer {self.name} has ended with {code}: {self.said()}"
 
+    def ends(self) -> str:
+        """How it ended, for people."""
+        errors = sorted({n.digest for n in self.lines() if n.word in ("unknown", "untyped")})
+        return f"ended with {self.process.poll()}, was told {', '.join(errors) or 'no error'}"
+
     def said(self) -> str:
         return self._output.read_text(errors="replace")[-2000:]
 

@@ -1,0 +1,116 @@
+"""The network splits: nodes in namespaces, writers on both sides. See ``fault_scenarios``.
+
+Nodes: "a" is the head and offers nothing, "b" and "c" have the disks. "b" is cut off. What is on it
+goes on: an owner and a writer that talk through a socket. As long as nobody moved its partition
+that is right, and every turn of both sides must be there afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from tests.cluster.cluster_nodes import RayNodes, until
+from tests.cluster.fault_scenarios import is_away, ready
+from tests.cluster.fault_world import World
+from tests.cluster.namespaces import Namespaces, reason_not_to_run
+from tests.faults.writing import NotRun, Row
+
+CUT_S = 15.0
+
+
+@contextmanager
+def split_nodes() -> Iterator[tuple[RayNodes, Namespaces]]:
+    why = reason_not_to_run()
+    if why is not None:
+        raise NotRun(why)
+    net = Namespaces()
+    try:
+        nodes = RayNodes(net)
+        try:
+            ready(nodes, "a", "b", "c")
+            yield nodes, net
+        finally:
+            net.heal()
+            nodes.close()
+    finally:
+        net.close()
+
+
+def cut_off() -> Row:
+    """[23] A node is cut off with a writer on it, for so long that the head gives it up; then the
+    link heals. Its raylet ends, its disk stays: the node starts again with it."""
+    return _split("node cut off, healed", lambda net: net.cut("b"))
+
+
+def one_way() -> Row:
+    """[24] The node hears and cannot speak."""
+    return _split("one-way link, healed", lambda net: net.mute("b"))
+
+
+def _split(scenario: str, cut: Callable[[Namespaces], None]) -> Row:
+    with split_nodes() as (nodes, net):
+        world = World(nodes, "split")
+        try:
+            partition = world.partition_on("b")
+            here, there = world.write("a"), world.write("b", None, "--deadline", "5")
+            world.progress()
+            before = world.owners()[partition]
+            world.fault()
+            cut(net)
+            detected = world.detected(partition, is_away)
+            world.progress(200, world.sessions_on("c"), here)
+            own = world.sessions_on("b")[0]
+            alone = len(there.acks(own))
+            until(lambda: world.since() > CUT_S, "the split to last")
+            alone = len(there.acks(own)) - alone
+            net.heal()
+            healed = world.since()
+            until(lambda: not nodes.lives("b"), "the raylet that was given up to end")
+            ended = world.since()
+            nodes.kill("b")
+            nodes.start("b")
+            world.progress(200, world.sessions_on("b"), here)
+            row = world.finish(scenario, killed=[there])
+            row.detected_s = detected
+            row.next_s = world.next_append(world.sessions_on("b"), here)
+            row.last_byte_s = world.last_byte("b", partition, before["epoch"])
+            row.notes += [
+                f"healed at {healed:.1f} s, raylet ended at {ended:.1f} s",
+                f"{alone} turns acknowledged on the side that was cut off",
+            ]
+            world.cold(row)
+            return row
+        finally:
+            world.close()
+
+
+def lossy(share: float = 0.2, seconds: float = 20.0) -> Row:
+    """[24] A fifth of the packets is lost in both directions; then none."""
+    with split_nodes() as (nodes, net):
+        world = World(nodes, "lossy")
+        try:
+            here, there = world.write("a"), world.write("b")
+            world.progress()
+            world.fault()
+            net.lose("b", share)
+            until(lambda: world.since() > seconds, "the link to stay bad")
+            during = sum(len([t for t in w.acks(s) if t > world.fault_ns])
+                         for w in (here, there) for s in w.sessions)  # fmt: skip
+            net.heal()
+            healed = world.since()
+            if not nodes.lives("b"):
+                nodes.kill("b")
+                nodes.start("b")
+            world.progress(200, None, here)
+            resumed = world.since()
+            row = world.finish(f"{share:.0%} of packets lost, then none", killed=[there])
+            row.next_s = world.next_append(world.all_sessions, here)
+            row.notes += [
+                f"{during} turns acknowledged meanwhile",
+                f"200 more in each session {resumed - healed:.1f} s after the link was well",
+            ]
+            world.cold(row)
+            return row
+        finally:
+            world.close()
