@@ -25,10 +25,12 @@ from neverforget.actors.metrics import Meter
 from neverforget.actors.owner_spec import OwnerSpec
 from neverforget.actors.ports import Service, failure
 from neverforget.actors.process_end import when_ended
+from neverforget.actors.publishing import Publisher, Sink
 from neverforget.actors.server import SocketServer
 from neverforget.storage.errors import InvalidArgument, Overloaded, Unavailable
 
 log = logging.getLogger(__name__)
+_PARTS = {"longterm-0": "memories"}  # in metrics, as elsewhere; a partition is its number
 CALLS_MAX = 1000  # frames from other nodes under way at once; beyond: Overloaded
 
 
@@ -93,6 +95,7 @@ class ActorShell:
     def __init__(self, spec: OwnerSpec, what: str, make: Callable[[], Owner]) -> None:
         self._server: SocketServer | None = None
         self._owner: Owner | None = None
+        self._publisher: Publisher | None = None
         self._fault: str | None = None
         self._calls = 0
         try:
@@ -110,9 +113,22 @@ class ActorShell:
             )
             self._server.start(what)
             self._owner.start()
+            self._publish(spec, what)
         except Exception as error:
             log.exception("%s cannot serve", what)
             self._fault = f"{type(error).__name__}: {error}"
+
+    def _publish(self, spec: OwnerSpec, what: str) -> None:
+        assert self._owner is not None and self._server is not None
+        part = _PARTS.get(what, what.removeprefix("partition-"))
+
+        def sink() -> Sink | None:
+            from neverforget.actors.ray_metrics import sink
+
+            return sink(spec.store_name or spec.store_id, part)
+
+        self._publisher = Publisher(self._owner.meter, self._server.submit, sink)
+        self._publisher.start()
 
     async def call(self, frame: bytes) -> bytes:
         """One request and its reply, msgpack without the length: the way in from other nodes."""
@@ -144,6 +160,8 @@ class ActorShell:
         await asyncio.get_running_loop().run_in_executor(None, self._stop)
 
     def _stop(self) -> None:
+        if self._publisher is not None:
+            self._publisher.close()
         if self._server is not None:
             self._server.stop()
         if self._owner is not None:

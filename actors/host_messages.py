@@ -21,6 +21,8 @@ class OwnerView(Struct, array_like=True):
 
 
 class HostReply(Reply, tag=113):
+    """``metrics_port``: of Ray on the host's node; 0: it exports none."""
+
     pid: int
     role: str
     started_at: int
@@ -28,3 +30,4 @@ class HostReply(Reply, tag=113):
     linger_s: float | None
     ray_address: str | None
     owners: list[OwnerView]
+    metrics_port: int = 0

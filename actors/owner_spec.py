@@ -11,7 +11,7 @@ from neverforget.storage.region_options import RegionOptions
 class OwnerSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Of any owner of a region. ``replica``: where its log is shipped. ``replica_writes_alone``: it
     is written also while the replica cannot be reached at a start. ``replica_term``: how often its
-    log was moved; see ``storage/replica.py``.
+    log was moved; see ``storage/replica.py``. ``store_name``: as it was deployed.
     """
 
     directory: str
@@ -20,6 +20,7 @@ class OwnerSpec(msgspec.Struct, frozen=True, kw_only=True):
     host: ProcessId | None = None
     socket: str = ""
     name: str = ""  # as an actor
+    store_name: str = ""
     segment_bytes: int = 64 * 1024 * 1024
     batch_bytes_max: int = 64 * 1024 * 1024
     reply_bytes_max: int = 4 * 1024 * 1024

@@ -31,6 +31,7 @@ from neverforget.actors.handles import OwnerHandle, end_all, stop_all
 from neverforget.actors.longterm_spec import LongTermSpec
 from neverforget.actors.owner_spec import PartitionSpec
 from neverforget.actors.process_end import pid_exists
+from neverforget.actors.ray_metrics import metrics_port
 from neverforget.actors.reflector_spec import ReflectorSpec
 from neverforget.actors.spawn import (
     Node,
@@ -65,6 +66,7 @@ class Cluster:
         self.address: str = context.gcs_address
         self._job: str = context.get_job_id()
         self.namespace = NAMESPACE
+        self.metrics_port = metrics_port()
         self._private_folder = private_folder
         self._node = Node(self.node_id, environment)
 

@@ -31,6 +31,7 @@ class HostService:
         owners: Callable[[], list[OwnerView]],
         linger_s: float | None,
         on_idle: Callable[[], None],
+        metrics_port: int = 0,
         clock: Clock | None = None,
     ) -> None:
         self.clients = 0
@@ -40,6 +41,7 @@ class HostService:
         self._owners = owners
         self._linger_s = linger_s
         self._on_idle = on_idle
+        self._metrics_port = metrics_port
         self._clock = clock or SystemClock()
         self._started_at = self._clock.now_us()
         self._idle_at: float | None = None
@@ -85,4 +87,5 @@ class HostService:
             self._linger_s,
             self._ray_address,
             self._owners(),
+            self._metrics_port,
         )

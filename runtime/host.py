@@ -94,6 +94,7 @@ class Host:
             owners=lambda: [owner.view() for owner in list(owners)],
             linger_s=linger_s,
             on_idle=lambda: self._on_end(None),
+            metrics_port=cluster.metrics_port,
         )
 
     @classmethod

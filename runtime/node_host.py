@@ -128,7 +128,7 @@ class _Part:
 
         self._cluster: Cluster = Cluster.join_deployed()
         store, process = self._store, this_process()
-        specs = OwnerSpecs(store, process, self._folder, place=disk[:8])
+        specs = OwnerSpecs(store, process, self._folder, place=disk[:8], name=description.name)
         watched: list[Owner] = []
         connect = partial(DeployedChannel, Where(description=description))
         self._late = LateOwners(specs, self._cluster, store.config, watched.append, connect)

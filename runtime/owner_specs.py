@@ -23,7 +23,7 @@ from neverforget.storage.directory_lock import ProcessId
 class OwnerSpecs:
     """``host`` and ``folder`` (of sockets) None: the owners are objects of this process.
     ``reflects`` False: whatever the settings say, nothing is reflected by itself. ``place``: what
-    stands in the names of actors for where the store is; "": its path.
+    stands in the names of actors for where the store is; "": its path. ``name``: of a deployed one.
     """
 
     def __init__(
@@ -34,6 +34,7 @@ class OwnerSpecs:
         *,
         reflects: bool = True,
         place: str = "",
+        name: str = "",
     ) -> None:
         self._store = store
         self._folder = folder
@@ -44,6 +45,7 @@ class OwnerSpecs:
             self._every = 0
         self._common: dict[str, Any] = {
             "store_id": store.store_id,
+            "store_name": name,
             "role": "application" if host is None else "worker",
             "host": host,
             "segment_bytes": config.segment_bytes,

@@ -31,7 +31,8 @@ class Finding(Struct, frozen=True):
 
 class HostInfo(Struct, frozen=True):
     """The process that hosts the store. ``role``: "serve" (a host of its own) or "application".
-    ``linger_s``: seconds it stays after its last client, None for ever.
+    ``linger_s``: seconds it stays after its last client, None for ever. ``metrics_port``: where Ray
+    exports the metrics of its node (see docs/metrics.md), None: it exports none.
     """
 
     pid: int
@@ -40,6 +41,7 @@ class HostInfo(Struct, frozen=True):
     clients: int
     linger_s: float | None
     ray_address: str | None
+    metrics_port: int | None = None
 
 
 class ReplicaInfo(Struct, frozen=True):
@@ -65,14 +67,17 @@ class OwnerInfo(Struct, frozen=True):
     """One partition and who owns it.
 
     state: "recovering", "serving", "readonly" or "quarantined", or "away": no node of the cluster
-        has its disk, or that node does not answer; ``reason`` says why.
+        has its disk, or the owner does not answer in time; ``reason`` says why.
     through: how this process calls it: "inline", "socket" (it is on this node) or "ray".
     epoch: grows with every new owner.
     queue: requests waiting; ``clients``: open connections.
     restarts: processes that owned it before this one, since the host began; one that died before it
         had the lock of its region is not counted.
     log_bytes: bytes of log on disk; ``durable_bytes``: log position up to which it is synced.
-    recovery_s: seconds the last opening took; ``last_sync_s``: seconds the last sync took.
+    recovery_s: seconds the last opening took; ``last_sync_s``: seconds the last sync took;
+        ``sync_p50_s``, ``sync_p99_s``: median and 99th percentile of its newest 256 syncs.
+    last_error: what last went wrong there since its process began, also when that is over, and when
+        that was; None: nothing.
     replica: None where the log is not shipped, or nobody may write it now.
     """
 
@@ -99,12 +104,16 @@ class OwnerInfo(Struct, frozen=True):
     through: str
     findings: tuple[Finding, ...]
     replica: ReplicaInfo | None = None
+    sync_p50_s: float = 0.0
+    sync_p99_s: float = 0.0
+    last_error: str | None = None
+    last_error_at: datetime | None = None
 
 
 class LongTermInfo(Struct, frozen=True):
     """The owner of the long-term memories, and how far what is derived from them has come.
 
-    state, reason, epoch, queue, clients, …: as in ``OwnerInfo``.
+    state, reason, epoch, queue, clients, node, last_error, …: as in ``OwnerInfo``.
     memories: active ones; ``archived`` and ``forgotten`` besides; ``derived``: chunks, summaries.
     embedder: its name; ``embedder_state``: "ok", "none" (words only), "missing" (an object that
         nobody passed to ``open``), "failing", then ``embedder_error`` says why, or "opening".
@@ -159,6 +168,12 @@ class LongTermInfo(Struct, frozen=True):
     syncs: int
     findings: tuple[Finding, ...]
     replica: ReplicaInfo | None = None
+    node: str = ""
+    through: str = ""
+    sync_p50_s: float = 0.0
+    sync_p99_s: float = 0.0
+    last_error: str | None = None
+    last_error_at: datetime | None = None
 
 
 class Status(Struct, frozen=True):
@@ -173,6 +188,22 @@ class Status(Struct, frozen=True):
     owners: tuple[OwnerInfo, ...]
     longterm: LongTermInfo
     reflection: ReflectionInfo
+
+    @property
+    def healthy(self) -> bool:
+        """All owners serve."""
+        return not self.problems
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Which owners do not serve, and why."""
+        states = [(f"partition {each.partition}", each.state, each.reason) for each in self.owners]
+        states.append(("the memories", self.longterm.state, self.longterm.reason))
+        return tuple(
+            f"{name}: {state}" + (f" ({reason})" if reason else "")
+            for name, state, reason in states
+            if state != "serving"
+        )
 
     @property
     def sessions(self) -> int:

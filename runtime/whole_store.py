@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from neverforget.actors.actor_options import REFLECTOR_OWNER
 from neverforget.actors.host_messages import HostReply, HostStatus, OwnerView
@@ -17,6 +17,7 @@ from neverforget.actors.longterm_messages import (
     Reindex,
     ReindexReply,
 )
+from neverforget.actors.message_bases import Measured
 from neverforget.actors.messages import (
     Backup,
     Settle,
@@ -80,7 +81,7 @@ def status(context: Context, asked: Asked) -> Operation[StoreStatus]:
         reply = yield from _partition_status(partition, view, asked.through(partition))
         owners.append(_owner(partition, reply, view, asked.through(partition)))
         lags.append(reply.reflection)
-    longterm = yield from _longterm_status(asked.embedder, asked.through(LONGTERM))
+    longterm = yield from _longterm_status(asked.embedder, host, asked.through(LONGTERM))
     reflection = yield from reflecting.info(asked.extractor, lags, asked.root, reflects)
     return StoreStatus(
         asked.store_id,
@@ -95,16 +96,18 @@ def status(context: Context, asked: Asked) -> Operation[StoreStatus]:
 def _partition_status(
     partition: int, view: OwnerView | None, through: str
 ) -> Operation[StatusReply]:
-    """One that is away with its node is shown, the others are asked all the same."""
+    """One that is away with its node, or does not answer in time, is shown; the others are asked
+    all the same.
+    """
     if view is not None and view.state == "away":
         why = "no node of the cluster has its disk"
         return StatusReply(0, None, "away", why, 0, 0, 0)
     reply: StatusReply
-    if view is None or through != "ray":
+    if view is None:
         reply = yield Call(partition, Status(0))
         return reply
     try:
-        reply = yield Call(partition, Status(0), LOOK_S)
+        reply = yield Call(partition, Status(0), LOOK_S if through == "ray" else None)
     except Unavailable as error:
         reply = StatusReply(0, None, "away", error.message, 0, 0, 0)
     return reply
@@ -118,6 +121,7 @@ def _host(reply: HostReply) -> HostInfo:
         reply.clients,
         reply.linger_s,
         reply.ray_address,
+        reply.metrics_port or None,
     )
 
 
@@ -149,10 +153,23 @@ def _owner(partition: int, reply: StatusReply, view: OwnerView | None, through: 
         if region is None
         else tuple(finding(partition, found) for found in region.findings),
         replica=None if region is None else _replica(region.replica),
+        **_measured(reply.measured),
     )
 
 
-def _longterm_status(embedder: str, through: str) -> Operation[LongTermInfo]:
+def _measured(told: Measured) -> dict[str, Any]:
+    """Of a partition or the long-term owner."""
+    return {
+        "sync_p50_s": told.sync_p50_us / 1e6,
+        "sync_p99_s": told.sync_p99_us / 1e6,
+        "last_error": told.error,
+        "last_error_at": from_us(told.error_at) if told.error_at else None,
+    }
+
+
+def _longterm_status(
+    embedder: str, host: HostReply | None, through: str
+) -> Operation[LongTermInfo]:
     """Conversations go on without it, so what is wrong with it is shown instead of raised."""
     reply: LongTermStatusReply
     try:
@@ -160,10 +177,16 @@ def _longterm_status(embedder: str, through: str) -> Operation[LongTermInfo]:
     except (Corrupt, OwnerFenced, Unavailable) as error:
         state = "unavailable" if isinstance(error, Unavailable) else "quarantined"
         reply = LongTermStatusReply(0, None, None, state, error.message, 0, 0, 0)
-    return _longterm(reply, embedder)
+    return _longterm(reply, embedder, _node_of_longterm(host), through)
 
 
-def _longterm(reply: LongTermStatusReply, embedder: str) -> LongTermInfo:
+def _node_of_longterm(host: HostReply | None) -> str:
+    if host is None:
+        return os.uname().nodename
+    return next((view.node for view in host.owners if view.name.endswith("-lt0")), "")
+
+
+def _longterm(reply: LongTermStatusReply, embedder: str, node: str, through: str) -> LongTermInfo:
     region = reply.region or _NO_REGION
     index = reply.index or _NO_INDEX
     chunking = reply.chunking or _NO_CHUNKING
@@ -206,6 +229,9 @@ def _longterm(reply: LongTermStatusReply, embedder: str) -> LongTermInfo:
         syncs=region.syncs,
         findings=tuple(finding(None, found) for found in [*region.findings, *index.findings]),
         replica=_replica(region.replica),
+        node=node,
+        through=through,
+        **_measured(reply.measured),
     )
 
 

@@ -1,4 +1,4 @@
-"""Imports point down, and Ray stands in four files. Read from the source: lazy ones count."""
+"""Imports point down, and Ray stands in five files. Read from the source: lazy ones count."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ PACKAGES = ("storage", "actors", "runtime")
 RAY_ALLOWED = {
     "actors/spawn.py",
     "actors/handles.py",
+    "actors/ray_metrics.py",  # only a process of Ray's can hand metrics to it
     "runtime/cluster.py",
     "runtime/deployed_cluster.py",
 }
@@ -77,7 +78,7 @@ def test_a_layer_imports_only_what_lies_below_it(package: str) -> None:
     assert not wrong
 
 
-def test_ray_is_imported_in_four_files_only() -> None:
+def test_ray_is_imported_in_five_files_only() -> None:
     found = {
         str(path.relative_to(ROOT))
         for package in PACKAGES
