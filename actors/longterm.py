@@ -15,6 +15,7 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from neverforget.actors import longterm_requests as requests
 from neverforget.actors.checks import Checked
@@ -38,13 +39,18 @@ from neverforget.actors.places import LONGTERM
 from neverforget.actors.ports import Pending
 from neverforget.actors.recall_recording import RecallRecording
 from neverforget.actors.region_owner import RegionOwner, nothing
+from neverforget.actors.salvage_messages import Salvage
+from neverforget.actors.salvage_requests import stage_salvage
 from neverforget.actors.store_embedder import NONE, StoreEmbedder
 from neverforget.actors.working_messages import Work
 from neverforget.actors.working_requests import WorkingReads, WorkingRequests
 from neverforget.storage.clock import Clock, SystemClock
-from neverforget.storage.errors import InvalidArgument, NeverforgetError
+from neverforget.storage.errors import InvalidArgument, NeverforgetError, Unavailable
 from neverforget.storage.filesystem import FileSystem, LocalFileSystem
 from neverforget.storage.longterm import LongTermRegion
+
+if TYPE_CHECKING:
+    from neverforget.storage.shipper import Shipper
 
 __all__ = ["LONGTERM", "LongTerm", "LongTermSpec"]
 
@@ -79,7 +85,8 @@ class LongTerm(RegionOwner[LongTermRegion]):
             LONGTERM,
             longterm_opening(spec, self._fs, clock, lock, self._leave),
             clock,
-            requests.STAGED | {Derive: stage_derive, Work: self._working.stage},
+            requests.STAGED
+            | {Derive: stage_derive, Work: self._working.stage, Salvage: self._stage_salvage},
             requests.BY_ITSELF,
             lock,
             store_displaced,
@@ -208,6 +215,21 @@ class LongTerm(RegionOwner[LongTermRegion]):
         with self._turn:  # who stores a generation syncs as well
             super()._sync_and_prove(region, now)
 
+    def _stage_salvage(self, region: LongTermRegion, r: Salvage) -> tuple[AnyReply, int]:
+        if len(self._deletions):  # one purge or erasure at a time
+            raise Unavailable("memories are being deleted; ask again", outcome="not_applied")
+        self._notice_at = self._clock.monotonic()  # it may delete something
+        return stage_salvage(region, r)
+
+    def _bring_back(self, region: LongTermRegion, shipper: Shipper) -> None:
+        if not len(self._deletions):
+            with self._turn:
+                super()._bring_back(region, shipper)
+
+    def _brought_back(self, region: LongTermRegion) -> None:
+        self._notice()  # before anybody searches: it may have deleted something
+        self._plan(region, True)
+
     def _pass_time(self, now: float) -> None:
         self._news = False
         self._recalls.look()
@@ -260,6 +282,10 @@ class LongTerm(RegionOwner[LongTermRegion]):
                 self._plan(region, True)
             if done is not None:
                 self._acted(region, *done)
+
+    def _complete_erasures(self, shipper: Shipper) -> None:
+        with self._turn:
+            super()._complete_erasures(shipper)
 
     def _acted(self, region: LongTermRegion, pending: Pending, reply: AnyReply) -> None:
         request = pending.request

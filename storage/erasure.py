@@ -120,6 +120,8 @@ class Eraser:
             runs = None if F[ControlField.DIGEST] in body else Runs(control.runs(body))
             self._zero(header.session_id, runs, ranges)
             record_erased(state, position)
+        if state.shipper is not None:
+            state.shipper.erasures_are_done()
         return len(unfinished)
 
     # ---- refusing and repeating ------------------------------------------------------------------

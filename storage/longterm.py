@@ -57,11 +57,14 @@ from neverforget.storage.recovery import Recovered
 from neverforget.storage.region_creation import create_region
 from neverforget.storage.region_options import RegionOptions
 from neverforget.storage.region_takeover import take_over
+from neverforget.storage.slices import Slices
 from neverforget.storage.spare import Submit
 from neverforget.storage.table_file import stored_table
 
 if TYPE_CHECKING:
+    from neverforget.storage.longterm_salvaging import LongTermSalvaging
     from neverforget.storage.replica import Replica
+    from neverforget.storage.salvage_results import Piece, SalvageReport
 
 
 class LongTermRegion(
@@ -83,6 +86,8 @@ class LongTermRegion(
         LongTermActivity.__init__(self, state, staging)
         LongTermDeletions.__init__(self, state, self, staging, random_bytes)
         LongTermWorking.__init__(self, state, self, staging, count_tokens)
+        self._staging = staging
+        self._salvaging: LongTermSalvaging | None = None
         self._rememberer = Rememberer(state, self, staging)
         self._reviser = Reviser(state, self, staging)
         self._relater = Relater(state, self, staging)
@@ -178,6 +183,13 @@ class LongTermRegion(
         self._state.load(recovered, snapshot)
         if self._log.poisoned is None and self.can_erase:
             self._eraser.complete_unfinished()
+        elif self._state.unfinished and self.shipper is not None:
+            self.shipper.put_erasures_off()
+
+    def complete_erasures(self) -> int:
+        """Carry out what was put off until the replica answers; how many erasures. Writes and
+        syncs. Raises Unavailable, OwnerFenced, Corrupt (of objects), Poisoned."""
+        return self._eraser.complete_unfinished()
 
     @property
     def state(self) -> LongTermState:
@@ -290,6 +302,18 @@ class LongTermRegion(
     ) -> int:
         """Stage; the position that must be durable. Raises NotFound."""
         return self._relater.unrelate(source, target, kind, by, request)
+
+    def salvage(self, piece: Piece) -> Slices[SalvageReport]:
+        """As ``Region.salvage``; what deletes is durable when it returns. One purge or erasure at a
+        time: not while another is under way.
+        """
+        if self._salvaging is None:
+            from neverforget.storage.longterm_salvaging import LongTermSalvaging
+
+            self._salvaging = LongTermSalvaging(
+                self._state, self, self._staging, self._forgetter, self._eraser, self
+            )
+        return self._salvaging.take(piece)
 
     # ---- the whole of it -------------------------------------------------------------------------
 

@@ -97,6 +97,8 @@ class ErasureBatches:
             about = _about(self._state, packed_in(body), ended_in(body))
             zero_ranges(self._state, ranges, about)
             record_erased(self._state, position)
+        if self._state.shipper is not None:
+            self._state.shipper.erasures_are_done()
         return len(unfinished)
 
 

@@ -168,6 +168,13 @@ class Region(RegionReads, LogOwner):
         self._state.load(recovered)
         if self._log.poisoned is None and self.can_erase:
             self._eraser.complete_unfinished()
+        elif self._state.unfinished and self.shipper is not None:
+            self.shipper.put_erasures_off()
+
+    def complete_erasures(self) -> int:
+        """Carry out what was put off until the replica answers; how many erasures. Writes and
+        syncs. Raises Unavailable, OwnerFenced, Corrupt (of objects), Poisoned."""
+        return self._eraser.complete_unfinished()
 
     # ---- writes ----------------------------------------------------------------------------------
 

@@ -26,6 +26,7 @@ from neverforget.storage.filesystem import FileSystem
 from neverforget.storage.log import Log
 from neverforget.storage.log_state import Ranges
 from neverforget.storage.object_store import ObjectStore
+from neverforget.storage.put_off import PutOff
 from neverforget.storage.results import ReplicaStatus
 from neverforget.storage.shipping_calls import Got, carry_out
 from neverforget.storage.shipping_erasing import ShippedEraser
@@ -97,6 +98,7 @@ class Shipper:
         self._mark = mark
         self._marked_us: int | None = None
         self._caught_up = False
+        self._erasing = PutOff(500_000, 60_000_000)
         self._log_id = log_id
         self._persist = persist
         self._now_us = now_us
@@ -151,8 +153,9 @@ class Shipper:
         with self._lock:
             if self._answers or (self._untold() is not None and self.stopped is None):
                 return 0.0
-            wake_at_us = self._machine.wake_at_us
-            return None if wake_at_us is None else wake_at_us / 1e6
+            erasing_us = self._erasing.at_us if self._can_erase else None
+            times = (self._machine.wake_at_us, erasing_us)
+            return min((at_us / 1e6 for at_us in times if at_us is not None), default=None)
 
     def _untold(self) -> int | None:
         """What is durable, where the machine does not know it yet and should."""
@@ -225,10 +228,27 @@ class Shipper:
         except Unavailable as error:
             raise self._erase_later(error.message) from error
 
+    def put_erasures_off(self, *, longer: bool = False) -> None:
+        """What is on record waits for the store to answer, or where it does, for a while."""
+        self._erasing.wait(self._now_us(), longer=longer and self._machine.failure is None)
+
+    def erasures_are_done(self) -> None:
+        self._erasing.done()
+
+    @property
+    def erases_now(self) -> bool:
+        """What was put off is to be tried again."""
+        return self._erasing.is_due(self._now_us()) and self._can_erase
+
+    @property
+    def _can_erase(self) -> bool:
+        return self.ships and self.stopped is None and self._machine.failure is None
+
     def _erase_later(self, why: str) -> Unavailable:
+        self.put_erasures_off()
         return Unavailable(
             f"the replica at {self._store.name} {why}; the erasure is on record and is carried out "
-            "when the replica answers: repeat it, or open the store again then",
+            "by itself when the replica answers; repeated then, it reports what it erased",
             outcome="unknown",
         )
 
@@ -252,8 +272,7 @@ class Shipper:
     # ---- the end ---------------------------------------------------------------------------------
 
     def finish(self, timeout_s: float = FINISH_S) -> None:
-        """An orderly end: what is durable is shipped, if the store answers. Durability of what was
-        acknowledged does not depend on it."""
+        """An orderly end: what is durable is shipped, if the store answers; nothing needs it."""
         if self.ships and self._machine.failure is None:
             self.wait(self._log.durable, timeout_s, patient=False)
         with self._lock:
@@ -269,8 +288,7 @@ class Shipper:
     # ---- the thread ------------------------------------------------------------------------------
 
     def _note(self, now_us: int | None) -> None:
-        """Have the mark written: the first one at once, later ones once a second. ``now_us`` None:
-        at the end."""
+        """Have the mark written: at once, later once a second. ``now_us`` None: at the end."""
         machine = self._machine
         # Before it has caught up, what stands here need not be what the objects hold.
         self._caught_up = self._caught_up or self.ships

@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 import neverforget as nf
+from neverforget.runtime import retrying
 from neverforget.storage.errors import OwnerFenced
+from neverforget.storage.object_folder import FolderStore
 from neverforget.storage.shipping_object import OBJECT_HEADER_BYTES
 from tests.runtime.conftest import SMALL
 
@@ -294,6 +296,53 @@ def test_an_erasure_that_waited_is_done_with_the_next_one(tmp_path: Path) -> Non
         other = patient.remember("a third")
         patient.erase(other.id, confirm=nf.CONFIRMED, by="ada")
         assert b"another secret" not in held(tmp_path / "away", "longterm-0")
+
+
+def test_an_erasure_that_waited_is_done_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody repeats it, and the store stays open."""
+    monkeypatch.setattr(retrying, "REACH_S_MAX", 0.1)
+    with opened(tmp_path / "store", tmp_path / "away", deadline_s=1.0) as store:
+        chat = store.session("chat")
+        chat.append("user", "a secret", sync="replica")
+        kept = store.remember("another secret", sync="replica")
+        (tmp_path / "away").rename(tmp_path / "gone")
+        with pytest.raises(nf.Unavailable, match="by itself"):
+            chat.erase([0], confirm=nf.CONFIRMED, by="ada")
+        with pytest.raises(nf.Unavailable, match="by itself"):
+            store.erase(kept.id, confirm=nf.CONFIRMED, by="ada")
+        assert b"a secret" in held(tmp_path / "gone")
+        (tmp_path / "gone").rename(tmp_path / "away")
+        until(lambda: b"a secret" not in held(tmp_path / "away"))
+        until(lambda: b"another secret" not in held(tmp_path / "away", "longterm-0"))
+        patient = store.scoped(deadline=PATIENCE_S)
+        assert patient.session("chat").get(0).state == "erased"
+        assert patient.session("chat").append("user", "on", sync="replica").seq == 1
+        assert patient.verify(remote=True).ok
+
+
+def test_an_erasure_whose_objects_fail_for_a_while_is_done_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its record was shipped; the replica failed between that and the zeroing."""
+    answers = threading.Event()
+    real = FolderStore.replace
+
+    def replaced(self: FolderStore, key: str, data: bytes, tag: str) -> bool:
+        if not answers.is_set():
+            raise nf.Unavailable("not now", outcome="not_applied")
+        return real(self, key, data, tag)
+
+    monkeypatch.setattr(FolderStore, "replace", replaced)
+    with opened(tmp_path / "store", tmp_path / "away") as store:
+        chat = store.session("chat")
+        chat.append("user", "a secret", sync="replica")
+        with pytest.raises(nf.Unavailable, match="by itself"):
+            store.scoped(deadline=0.5).session("chat").erase([0], confirm=nf.CONFIRMED, by="ada")
+        answers.set()
+        until(lambda: b"a secret" not in held(tmp_path / "away"))
+        assert chat.get(0).state == "erased"
 
 
 def test_erasing_reaches_what_was_set_aside(tmp_path: Path) -> None:
