@@ -25,7 +25,7 @@ from neverforget.runtime.config import (
 )
 from neverforget.runtime.endpoint import ENDPOINT_FILE, RUN_FOLDER
 from neverforget.runtime.object_checks import OBJECT
-from neverforget.runtime.stored_settings import read_stored, store_toml
+from neverforget.runtime.stored_settings import keep_replica, read_stored, store_toml
 from neverforget.storage.atomic_file import write_atomic
 from neverforget.storage.directory_lock import LOCK_FILE
 from neverforget.storage.errors import (
@@ -151,6 +151,7 @@ def prepare(
         from neverforget.runtime.replica_settings import publish
 
         publish(path / REGIONS_FOLDER, identity.store_id, config)
+        keep_replica(path, config, stored)
     elif any((path / REGIONS_FOLDER).glob(f"*/{SHIPPED_FILE}")):
         log.warning("%s was shipped to a replica before; it is opened without one now", path)
     return StoreDirectory(path, identity.store_id, config)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import logging
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +20,13 @@ from neverforget.runtime.config import (
     Config,
     longterm_directory,
 )
+from neverforget.storage.atomic_file import write_atomic
 from neverforget.storage.embedder_file import read_embedder
 from neverforget.storage.errors import Corrupt, InvalidArgument, NotFound, UnsupportedFormat
 from neverforget.storage.filesystem import LocalFileSystem
+
+log = logging.getLogger(__name__)
+_REPLICA, _HOST_TABLE = "replica", "[host]"
 
 
 def read_stored(path: Path) -> dict[str, Any]:
@@ -83,6 +89,39 @@ def store_toml(config: Config) -> bytes:
             if name in names and chosen and values[name] is not None:
                 lines.append(f"{name} = {_toml(values[name])}")
     return ("\n".join(lines) + "\n").encode()
+
+
+def keep_replica(path: Path, config: Config, stored: Mapping[str, Any]) -> None:
+    """A replica that was named for a store that had none is put into its ``store.toml``, with what
+    was named about it: the next host, who names nothing, must ship there too. Nothing else of the
+    file changes. What hinders that is logged.
+    """
+    if stored.get(_REPLICA) is not None or config.sources[_REPLICA] != "argument":
+        return
+    values, file = config.as_dict(), path / STORE_TOML
+    named = [n for n in SETTINGS if n in HOST and n.startswith(_REPLICA)]
+    added = [
+        f"{n} = {_toml(values[n])}"
+        for n in named
+        if config.sources[n] == "argument" and n not in stored
+    ]
+    try:
+        lines = file.read_text().splitlines() if file.exists() else []
+        tables = [line.partition("#")[0].strip() for line in lines]
+        if _HOST_TABLE not in tables:
+            lines += ["", _HOST_TABLE]
+            tables += ["", _HOST_TABLE]
+        at = tables.index(_HOST_TABLE) + 1
+        content = "\n".join([*lines[:at], *added, *lines[at:]]) + "\n"
+        if msgspec.toml.decode(content)["host"][_REPLICA] == config.replica:
+            write_atomic(LocalFileSystem(), file, content.encode())
+            return
+        why = "it says otherwise"
+    except (OSError, UnicodeDecodeError, msgspec.DecodeError) as error:
+        why = str(error)
+    log.warning(
+        "%s does not say that the store has a replica: %s; write %s there", file, why, added
+    )
 
 
 def _toml(value: str | int | float) -> str:

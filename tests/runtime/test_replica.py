@@ -139,6 +139,37 @@ def test_it_is_kept_in_the_settings_and_found_by_the_next_opening(tmp_path: Path
         assert texts(store) == ["one", "two"]
 
 
+def test_one_that_is_named_later_is_kept_and_the_rest_of_the_file_stays(tmp_path: Path) -> None:
+    """The next host, which named nothing, shipped nothing: an acknowledged turn was on one disk."""
+    nf.open(tmp_path / "store", inline=True, **ONE, reflect_after_s=77.0).close()
+    file = tmp_path / "store" / "store.toml"
+    before = file.read_text().replace("[host]", "[host]  # by hand: as is")
+    file.write_text(before)
+    with opened(tmp_path / "store", tmp_path / "away", replica_lag_s=9.0) as store:
+        store.session("chat").append("user", "one", sync="replica")
+    added = f'replica = "file://{tmp_path / "away"}"'
+    assert sorted(set(file.read_text().splitlines()) - set(before.splitlines())) == [
+        added,
+        "replica_lag_s = 9.0",
+    ]
+    with nf.open(tmp_path / "store", inline=True) as store:
+        assert (store.config.replica_lag_s, store.config.reflect_after_s) == (9.0, 77.0)
+        store.session("chat").append("user", "two", sync="replica")
+    nf.open(tmp_path / "store", inline=True, replica=None).close()
+    assert added in file.read_text(), "once without it: that is of one opening"
+
+
+@pytest.mark.parametrize("content", ["", "[fixed]\npartitions = 1\n", "[client]\nsync = 'disk'\n"])
+def test_a_file_without_that_table_gets_it(tmp_path: Path, content: str) -> None:
+    nf.open(tmp_path / "store", inline=True, **ONE).close()
+    (tmp_path / "store" / "store.toml").write_text(content)
+    if "partitions" not in content:
+        (tmp_path / "store" / "store.toml").write_text(content + "[fixed]\npartitions = 1\n")
+    opened(tmp_path / "store", tmp_path / "away").close()
+    with nf.open(tmp_path / "store", inline=True) as store:
+        assert store.config.replica == f"file://{tmp_path / 'away'}"
+
+
 def test_another_bucket_is_no_fresh_start(tmp_path: Path) -> None:
     with opened(tmp_path / "store", tmp_path / "away") as store:
         store.session("chat").append("user", "one", sync="replica")
