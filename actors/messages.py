@@ -26,6 +26,7 @@ from neverforget.actors.message_bases import (
 )
 from neverforget.actors.reflection_messages import ReflectionReply, ReflectionRequest
 from neverforget.actors.reflector_messages import ReflectorReply, ReflectorRequest
+from neverforget.actors.salvage_messages import Salvage, SalvageReply
 from neverforget.actors.working_messages import WorkingAnswer, WorkingRequest
 from neverforget.storage.reflection_results import ReflectionLag
 from neverforget.storage.results import (
@@ -314,13 +315,13 @@ class Failure(Reply, tag=199):
 AnyRequest = (
     Hello | Append | Tail | Page | Get | Info | Sessions | Namespaces | Wait | Hide | Fork | Erase
     | Refuse | Audit | Status | Verify | Backup | Settle | HostStatus | LongTermRequest
-    | ReflectionRequest | ReflectorRequest | WorkingRequest | ActivityRequest
+    | ReflectionRequest | ReflectorRequest | WorkingRequest | ActivityRequest | Salvage
 )  # fmt: skip
 AnyReply = (
     Welcome | AppendedReply | WindowReply | SessionReply | SessionsReply | NamespacesReply
     | DoneReply | ErasureReply | AuditReply | StatusReply | VerifyReply | BackupReply | HostReply
     | Failure | LongTermReply | ReflectionReply | ReflectorReply
-    | WorkingAnswer | ActivityAnswer
+    | WorkingAnswer | ActivityAnswer | SalvageReply
 )  # fmt: skip
 
 encoder = msgspec.msgpack.Encoder()

@@ -63,10 +63,18 @@ class Partition(RegionOwner[Region]):
 
     def _acknowledged(self, region: Region, mutations: Mutations[Region]) -> None:
         if len(self._waits) and mutations.staged:
-            changed = _changed(mutations)
+            changed = _changed(mutations) | region.salvaged_sessions()
             self._waits.news(changed, lambda pending: self._news_for(region, pending))
         if region.ledger.newly_due:
             self._tell_due(region)
+
+    def _brought_back(self, region: Region) -> None:
+        changed = region.salvaged_sessions()
+        if len(self._waits) and changed:
+            self._waits.news(changed, lambda pending: self._news_for(region, pending))
+        if region.ledger.newly_due:
+            self._tell_due(region)
+        self._plan(region, True)
 
     def _read(self, region: Region, pending: Pending) -> AnyReply | None:
         request = pending.request

@@ -38,6 +38,8 @@ from neverforget.actors.messages import (
     WindowReply,
 )
 from neverforget.actors.region_owner import Act
+from neverforget.actors.salvage_messages import Salvage
+from neverforget.actors.salvage_requests import stage_salvage
 from neverforget.storage.region import Region
 
 Read = Callable[[Region, Any], AnyReply]
@@ -133,6 +135,7 @@ def news(region: Region, r: Wait) -> AnyReply | None:
 
 STAGED: dict[type, Stage[Region]] = {
     Append: _append, Hide: _hide, Fork: _fork, Refuse: _refuse, Settle: _settle,
+    Salvage: stage_salvage,
     **partition_reflection.STAGED,
 }  # fmt: skip
 BY_ITSELF: dict[type, Act[Region]] = {Erase: _erase}

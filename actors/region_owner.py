@@ -177,8 +177,9 @@ class RegionOwner(ShippedOwner[R]):
     def deadline(self) -> float | None:
         due = None
         region = self._life.region
-        shipper = None if region is None else region.shipper
-        shipping = None if shipper is None else self._shipping_due(shipper)
+        shipping = None
+        if region is not None and region.shipper is not None:
+            shipping = self._shipping_due(region, region.shipper)
         for at in (self._life.deadline(), self._sync_at, self._noop_at, shipping, self._due()):
             if at is not None and (due is None or at < due):
                 due = at
@@ -228,6 +229,8 @@ class RegionOwner(ShippedOwner[R]):
             try:
                 self._sync_and_prove(region, now)
                 self._go_on(region)
+                if region.shipper is not None:
+                    self._bring_back(region, region.shipper)
             except BaseException as error:
                 self._lost(error)
                 if isinstance(error, Poisoned):

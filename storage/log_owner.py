@@ -15,6 +15,7 @@ from neverforget.storage.errors import OutOfSpace
 from neverforget.storage.log_state import LogState
 
 if TYPE_CHECKING:
+    from neverforget.storage.old_logs import Aside
     from neverforget.storage.results import ReplicaStatus
     from neverforget.storage.shipper import Shipper
 
@@ -110,12 +111,33 @@ class LogOwner:
         if self.shipper is not None:
             self.shipper.finish()
 
+    def note_finding(self, kind: str, message: str) -> None:
+        """Shown in the status, as long as it is open."""
+        state = self._owned
+        state.report(state.finding(kind, state.log.tail, 0, message))
+
     # ---- beyond this machine ---------------------------------------------------------------------
+
+    @property
+    def log_id(self) -> int:
+        return self._owned.log_id
 
     @property
     def shipper(self) -> Shipper | None:
         """What ships the log; None: nothing does."""
         return self._owned.shipper
+
+    def asides(self) -> list[Aside]:
+        """What was set aside when its log was cut, the oldest first."""
+        from neverforget.storage.old_logs import asides
+
+        return asides(self._owned.fs, self._owned.directory)
+
+    def let_go(self, aside: Aside) -> None:
+        """It goes: what came of it is shipped."""
+        from neverforget.storage.old_logs import let_go
+
+        let_go(self._owned.fs, aside)
 
     @property
     def can_erase(self) -> bool:

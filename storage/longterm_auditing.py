@@ -43,6 +43,7 @@ from neverforget.storage.longterm_results import DeletionReportData, Namespace, 
 from neverforget.storage.longterm_state import LongTermState
 from neverforget.storage.record import Header
 from neverforget.storage.results import AuditView
+from neverforget.storage.salvage_bodies import salvage_details
 from neverforget.storage.window_parts import check_limit
 
 LIMIT_MAX = 10_000
@@ -174,7 +175,7 @@ class LongTermAuditor:
         entries = []
         for position in self._state.audit.after(None):
             header = self._state.log.header(position)
-            if not _between(header, start, stop):
+            if header.kind == Kind.SALVAGED or not _between(header, start, stop):
                 continue
             view = self._seen(self._read(position, header), scope)
             if view is None:
@@ -255,6 +256,8 @@ class LongTermAuditor:
             details |= chunks_in(body, details)
         elif entry.header.kind == Kind.WORKED:
             details |= evicted_in(body)
+        elif entry.header.kind == Kind.SALVAGED:
+            details = salvage_details(body)
         packed = body.get(M[MemoryField.IDS], b"")
         details["count"] = details.get("count", len(packed) // ID_BYTES)
         wanted = entry.asked.get(M[MemoryField.FILTER])

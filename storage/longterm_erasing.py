@@ -186,6 +186,11 @@ class LongTermEraser:
         unique = np.unique(np.array(rows, np.int64))
         return (yield from self._erase(unique, scope, None, asked, digest, tuple(bare_rows)))
 
+    def erase_again(self, rows: Array, asked: Asked, digest: bytes) -> Slices[LongTermErasure]:
+        """What another owner was asked to erase under this request, as far as it is here."""
+        scope = self._text_scope(int(rows[0])) if len(rows) == 1 else b""
+        return (yield from self._erase(rows, scope, None, asked, digest))
+
     def _row_of(self, memory_id: str) -> int | None:
         try:
             return self._reads.row(memory_id, include_forgotten=True)

@@ -7,6 +7,7 @@ digest gets the original answer; with another it is a Conflict, never success.
 from __future__ import annotations
 
 import hashlib
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 from neverforget.storage.batch import stage_batch
@@ -16,8 +17,9 @@ from neverforget.storage.errors import NotFound
 from neverforget.storage.format import Kind
 from neverforget.storage.longterm_fields import Id, M, MemoryField, encode_memory_record
 from neverforget.storage.longterm_state import LongTermState
-from neverforget.storage.record import Header, read_header
+from neverforget.storage.record import Header, encode_control, read_header
 from neverforget.storage.repeats import Repeated, find_request, other_use
+from neverforget.storage.salvage_bodies import Source, Sourced, brought_back_body
 
 Request = tuple[int, int]
 # What stands in a batch beside an entry of the audit: what was said about it, and what follows.
@@ -36,6 +38,15 @@ class Staged(NamedTuple):
 
     records: list[tuple[int, Header, Body]]
     end: int
+
+
+class Salvaged(NamedTuple):
+    """``sources``: where the first of the planned records stood before, in order. ``at``: when they
+    were made, microseconds UTC.
+    """
+
+    sources: list[Source]
+    at: int
 
 
 def request_digest(operation: str, arguments: Any) -> bytes:
@@ -63,37 +74,62 @@ class Staging:
             raise other_use(*request)
         return repeated
 
-    def stage(self, planned: list[Planned], request: Request, digest: bytes) -> Staged:
+    def stage(
+        self,
+        planned: list[Planned],
+        request: Request,
+        digest: bytes,
+        salvaged: Salvaged | None = None,
+    ) -> Staged:
         """Stage all of them as one batch, then let them count. Raises InvalidArgument, OutOfSpace,
-        Poisoned; nothing has changed then.
+        Poisoned; nothing has changed then. ``salvaged``: where they are brought back from.
         """
-        staged = self.stage_only(planned, request, digest)
+        staged = self.stage_only(planned, request, digest, salvaged)
         self.let_count(staged)
         return staged
 
-    def stage_only(self, planned: list[Planned], request: Request, digest: bytes) -> Staged:
+    def stage_only(
+        self,
+        planned: list[Planned],
+        request: Request,
+        digest: bytes,
+        salvaged: Salvaged | None = None,
+    ) -> Staged:
         """As ``stage``, but without any effect in memory, for what must be durable first."""
         state = self._state
         planned = [*planned, *(Planned(*each) for each in state.working.follow(planned))]
         if request[0]:
             first = planned[0]
             planned[0] = first._replace(body=first.body | {M[MemoryField.REQUEST]: digest})
-        now = state.clock.now_us()
-        buffer = bytearray()
-        places = []
-        for kind, about, body, role in planned:
+        now = state.clock.now_us() if salvaged is None else salvaged.at
+        encoded = [
+            encode_memory_record(kind, about, body, timestamp_us=now, request=request, role=role)
+            for kind, about, body, role in planned
+        ]
+        buffer = bytearray() if salvaged is None else self._front(encoded, salvaged)
+        front = len(buffer)
+        places = [(0, 0, 0)] if front else []
+        for (_, about, _, _), record in zip(planned, encoded):
             places.append((len(buffer), about.high, about.middle))
-            buffer += encode_memory_record(
-                kind, about, body, timestamp_us=now, request=request, role=role
-            )
-        position = stage_batch(state.log, buffer, places)
+            buffer += record
+        position = stage_batch(state.log, buffer, places, front)
+        if front:
+            state.salvages.note(position)
+            places = places[1:]
         if request[0]:
-            state.requests.note(*request, position)
+            state.requests.note(*request, position + front)
         records = [
             (position + offset, read_header(buffer, offset), plan.body)
             for (offset, _, _), plan in zip(places, planned)
         ]
         return Staged(records, position + len(buffer))
+
+    def _front(self, encoded: list[bytearray], salvaged: Salvaged) -> bytearray:
+        offsets = [0, *accumulate(map(len, encoded))]
+        sourced = [Sourced(at, source) for at, source in zip(offsets, salvaged.sources)]
+        body = brought_back_body(sourced)
+        now = self._state.clock.now_us()
+        return encode_control(Kind.SALVAGED, 0, 0, body, timestamp_us=now)
 
     def let_count(self, staged: Staged) -> None:
         state = self._state

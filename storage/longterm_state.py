@@ -56,8 +56,9 @@ ABOUT_MANY = (
     Kind.PURGED,
     Kind.ERASING,
 )
+_MAYBE_AUDITED = (Kind.ERASING, Kind.SALVAGED)
 _DELETIONS = (*ABOUT_MANY, Kind.REFUSED)
-_ON_RECORD = (*_DELETIONS, Kind.CHUNKED)
+_ON_RECORD = (*_DELETIONS, Kind.CHUNKED, Kind.SALVAGED)
 
 
 class LongTermState(LogState):
@@ -97,6 +98,7 @@ class LongTermState(LogState):
             Kind.REFUSED: _nothing,
             Kind.CHUNKED: self._chunked,
             Kind.RECALLED: lambda _, position, body: self.recalls.apply(position, body),
+            Kind.SALVAGED: self._salvaged,
             Kind.WORKED: self.working.worked,
             Kind.WORKING_STATE: self.working.stated,
         }
@@ -158,8 +160,10 @@ class LongTermState(LogState):
                 self.table.set(row, readable=False)
 
     def _note_audited(self, position: int, kind: int) -> None:
+        if kind == Kind.SALVAGED:
+            self.salvages.note(position)
         try:
-            if kind != Kind.ERASING or is_audited(kind, self.control(position)[1]):
+            if kind not in _MAYBE_AUDITED or is_audited(kind, self.control(position)[1]):
                 self.audit.note(position)
         except Corrupt:
             self.audit.note(position)
@@ -316,6 +320,9 @@ class LongTermState(LogState):
         rows = rows[self.table.column("status")[rows] == Status.ARCHIVED]
         self.table.set(rows, status=Status.ACTIVE)
 
+    def _salvaged(self, header: Header, position: int, body: Body) -> None:
+        self.salvages.note(position)
+
     def _gone(self, header: Header, position: int, body: Body) -> None:
         self.table.set(self._rows(body), status=Status.GONE)
         self.working.end(unpack_ids(body.get(M[MemoryField.ENDED], b"")))
@@ -342,8 +349,12 @@ class LongTermState(LogState):
 
 
 def is_audited(kind: int, body: Body) -> bool:
-    """An ERASING record with an operation is part of something that has its entry already."""
-    return kind in AUDITED and not (kind == Kind.ERASING and F[ControlField.OPERATION] in body)
+    """An ERASING record with an operation is part of something that has its entry already. A
+    SALVAGED one without brings records, and says nothing about them.
+    """
+    if kind in _MAYBE_AUDITED:
+        return (F[ControlField.OPERATION] in body) is (kind == Kind.SALVAGED)
+    return kind in AUDITED
 
 
 def _nothing(header: Header, position: int, body: Body) -> None:

@@ -57,13 +57,16 @@ class LongTermWorking:
 
     # ---- changing --------------------------------------------------------------------------------
 
-    def work(self, task: WorkingTask, *, by: str, request: Request) -> Worked:
+    def work(
+        self, task: WorkingTask, *, by: str, request: Request, digest: bytes | None = None
+    ) -> Worked:
         """Stage what is to be done; see ``WorkingTask``. A chunk stands for its original. Raises
         NotFound for what is no active memory, or is not in it where that must be; InvalidArgument
-        for what does not fit, with the numbers.
+        for what does not fit, with the numbers. ``digest``: of the request, where another owner was
+        asked.
         """
         _check(task)
-        digest = request_digest("work", [to_builtins(task), by])
+        digest = digest or request_digest("work", [to_builtins(task), by])
         repeated = self._working_staging.repeated(request, digest)
         if repeated is not None:
             return self._worked_again(task.place, repeated)

@@ -290,7 +290,7 @@ class Region(RegionReads, LogOwner):
         request = (producer, producer_seq)
         return self._eraser.erase((namespace, session), runs, confirm, by, reason, request)
 
-    def salvage(self, piece: Piece, *, last: bool) -> Slices[SalvageReport]:
+    def salvage(self, piece: Piece) -> Slices[SalvageReport]:
         """Stage what of a piece of an old log is not here, in slices. Erasures in it are durable
         when it returns. See ``Salvaging.take``.
         """
@@ -300,7 +300,11 @@ class Region(RegionReads, LogOwner):
             self._salvaging = RegionSalvaging(
                 self._state, self._repeats, self._appender, self._eraser
             )
-        return self._salvaging.take(piece, last=last)
+        return self._salvaging.take(piece)
+
+    def salvaged_sessions(self) -> set[tuple[Namespace, str]]:
+        """Those that a salvage has brought turns to since this was asked."""
+        return set() if self._salvaging is None else self._salvaging.take_changed()
 
     # ---- the whole of it -------------------------------------------------------------------------
 

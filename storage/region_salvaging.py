@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from neverforget.storage import control
-from neverforget.storage.appending import Appender
+from neverforget.storage.appending import Appender, Name
 from neverforget.storage.batch import stage_batch
 from neverforget.storage.control import Body, ControlField, F
 from neverforget.storage.erasure import CONFIRMED, Eraser
@@ -35,12 +35,21 @@ class RegionSalvaging(Salvaging):
         self._repeats = repeats
         self._appender = appender
         self._eraser = eraser
+        self._changed: set[Name] = set()
         self._forget()
 
     def _forget(self) -> None:
         state = self._state
         self._places = OldPlaces(state, self.parting)
-        self._turns = SalvagedTurns(self, state, self._repeats, self._appender, self._places)
+        self._turns = SalvagedTurns(
+            self, state, self._repeats, self._appender, self._places, self._changed
+        )
+
+    def take_changed(self) -> set[Name]:
+        """Sessions that turns were brought to since this was asked."""
+        changed = set(self._changed)
+        self._changed.clear()
+        return changed
 
     def _rest(self) -> Slices[None]:
         return self._turns.rest()

@@ -146,15 +146,15 @@ class _Cutter:
                 self._size += len(record)
 
     def rest(self) -> Iterator[Piece]:
-        """The last of them may be empty."""
+        """One of them is the last; it may be empty."""
         yield from self._broken_off()
-        yield self._piece()
+        yield self._piece(last=True)
 
-    def _piece(self) -> Piece:
+    def _piece(self, *, last: bool = False) -> Piece:
         made = Piece(
             self._log_id, self._stream, self._index, self._parting,
             [(position, bytes(raw)) for position, raw in self._spans],
-            self._left_out, self._unreadable,
+            self._left_out, self._unreadable, last,
         )  # fmt: skip
         self._index += 1
         self._spans, self._size, self._left_out, self._unreadable = [], 0, 0, 0

@@ -28,8 +28,8 @@ class Piece(Struct, array_like=True, frozen=True):
     """Some whole batches of an old log, as its bytes stand there: ``spans`` of (position, bytes).
 
     ``parting``: up to this position the old log and the one that counts are the same. ``stream``:
-    the same random number in all pieces of one reading, numbered 0, 1, ... by ``index``. ``erased``
-    and ``unreadable``: records among them that are left out.
+    the same random number in all pieces of one reading, numbered 0, 1, ... by ``index``; no other
+    comes behind the ``last`` one. ``erased`` and ``unreadable``: records that are left out.
     """
 
     log_id: int
@@ -37,5 +37,6 @@ class Piece(Struct, array_like=True, frozen=True):
     index: int
     parting: int
     spans: list[tuple[int, bytes]]
-    erased: int = 0
-    unreadable: int = 0
+    erased: int
+    unreadable: int
+    last: bool

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from neverforget.storage import control
-from neverforget.storage.appending import Added, Appender
+from neverforget.storage.appending import Added, Appender, Name
 from neverforget.storage.batch import stage_batch
 from neverforget.storage.control import ControlField, F
 from neverforget.storage.errors import Conflict
@@ -45,12 +45,12 @@ class _Waiting:
 
     def __init__(self, agent: str | None) -> None:
         self.agent = agent
-        self.turns: list[_Turn] = []
-        self.bytes = 0
+        self.requests: list[list[_Turn]] = []
+        self.count = self.bytes = 0
 
 
 class SalvagedTurns:
-    """Of one reading of ``salvaging``."""
+    """Of one reading of ``salvaging``. ``changed``: sessions that turns were brought to."""
 
     def __init__(
         self,
@@ -59,12 +59,14 @@ class SalvagedTurns:
         repeats: Repeats,
         appender: Appender,
         places: OldPlaces,
+        changed: set[Name],
     ) -> None:
         self._salvaging = salvaging
         self._state = state
         self._repeats = repeats
         self._appender = appender
         self._places = places
+        self._changed = changed
         self._waiting: dict[int, _Waiting] = {}
 
     def rest(self) -> Slices[None]:
@@ -75,29 +77,25 @@ class SalvagedTurns:
             yield
 
     def take(self, batch: Sequence[OldRecord]) -> None:
-        new = [turn for turn in self._traced(batch) if not self._was_brought(turn)]
-        if not new:
+        """The turns of one request: they wait for others of their session, but not for long."""
+        turns = [turn for turn in self._traced(batch) if not self._was_brought(turn)]
+        if not turns:
             return
-        session_id = new[0].old.header.session_id
-        if session_id in self._state.index.erased_ids:
-            self._salvaging.report.dropped += len(new)  # all of the session was erased
-            return
-        new = self._unknown(new)
-        if not new:
-            return
-        agent = _agent_of(batch[0], new[0].old)
+        session_id = turns[0].old.header.session_id
+        agent = _agent_of(batch[0], turns[0].old)
         waiting = self._waiting.get(session_id)
-        size = sum(len(turn.old.record) for turn in new)
+        size = sum(len(turn.old.record) for turn in turns)
         if waiting is not None and (
             waiting.agent != agent
-            or len(waiting.turns) + len(new) > _BATCH_TURNS
+            or waiting.count + len(turns) > _BATCH_TURNS
             or waiting.bytes + size > _BATCH_BYTES
         ):
             self._append(session_id, self._waiting.pop(session_id))
             waiting = None
         if waiting is None:
             waiting = self._waiting[session_id] = _Waiting(agent)
-        waiting.turns += new
+        waiting.requests.append(turns)
+        waiting.count += len(turns)
         waiting.bytes += size
 
     def _traced(self, batch: Sequence[OldRecord]) -> Iterator[_Turn]:
@@ -185,7 +183,14 @@ class SalvagedTurns:
         """One batch. An unknown name was lost with its record: its id stands for it, here as in any
         log.
         """
-        turns, state = waiting.turns, self._state
+        state = self._state
+        if session_id in state.index.erased_ids:
+            self._salvaging.report.dropped += waiting.count  # all of the session was erased
+            return
+        # Only now: its client may have repeated a request a moment ago.
+        turns = [turn for request in waiting.requests for turn in self._unknown(request)]
+        if not turns:
+            return
         name = self._places.name_of(session_id)
         if name is None:
             found, new_id = state.index.by_id.get(session_id), session_id
@@ -221,6 +226,8 @@ class SalvagedTurns:
 
         opened_at = position + front if opening else None
         added = Added(position, opened_at, places, new)
+        if name is not None:
+            self._changed.add(name)
         session = self._appender.enter(found, new_id, name, waiting.agent, (0, 0), added)
         state.apply(read_header(buffer), position, brought_back_body(sourced, runs.found))
         self._note_requests(position, added)

@@ -51,8 +51,8 @@ class Salvaging(ABC):
         self.parting = 0
         self.report = SalvageReport()
 
-    def take(self, piece: Piece, *, last: bool) -> Slices[SalvageReport]:
-        """Stage what is to come of a piece; what became of it. ``last``: of all of the reading.
+    def take(self, piece: Piece) -> Slices[SalvageReport]:
+        """Stage what is to come of a piece; what became of it, at the last one of all of them.
 
         Raises Conflict where the piece is not the next one, InvalidArgument for that of another
         log, UnsupportedFormat, Corrupt; OutOfSpace, Poisoned: begin again when that is over.
@@ -72,7 +72,7 @@ class Salvaging(ABC):
         before.add(report)
         self.report = before
         self._stream = (piece.stream, piece.index + 1)
-        if not last:
+        if not piece.last:
             return report
         self._end()
         return self.report
@@ -83,8 +83,9 @@ class Salvaging(ABC):
             raise InvalidArgument(f"a piece of log {piece.log_id:016x}, not {state.log_id:016x}")
         if piece.parting > state.log.tail:
             raise InvalidArgument("a piece from behind the end of the log: what of it is missing?")
-        if piece.index and (piece.stream, piece.index) != self._stream:
-            raise Conflict(_BEGIN_AGAIN)
+        coming = self._stream is not None and self._stream[0] == piece.stream
+        if piece.index and not (coming and self._stream[1] - 1 <= piece.index <= self._stream[1]):
+            raise Conflict(_BEGIN_AGAIN)  # one that is repeated does no harm
         self._stream = None  # until this one is taken
         if piece.index:
             return
@@ -174,15 +175,23 @@ class Salvaging(ABC):
             body = control.read_body(body_of(record.record))
         except Corrupt:
             body = {}
-        by, reason = body.get(F[ControlField.BY]), body.get(F[ControlField.REASON])
+        by, reason = self._told_by(record, body)
         what = on_record_body(
             operation or Kind(record.header.kind).name.lower(),
             {"epoch": record.header.epoch, **details},
             by=by if isinstance(by, str) else BY,
             reason=reason if isinstance(reason, str) else None,
             source=record.source,
-        )
+        ) | self._naming(record)
         self._brought[record.source] = self._put_on_record(*self._about(record), what)
+
+    def _told_by(self, record: OldRecord, body: Body) -> tuple[object, object]:
+        """Who did it, and why."""
+        return body.get(F[ControlField.BY]), body.get(F[ControlField.REASON])
+
+    def _naming(self, record: OldRecord) -> Body:
+        """Whom it was about, for what is said about a record."""
+        return {}
 
     def _about(self, record: OldRecord) -> tuple[int, int]:
         """(session, seq) or their like, for the header of what is said about a record."""

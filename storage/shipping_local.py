@@ -69,10 +69,10 @@ class LocalCopy:
         """See ``Compare``. An object in which something was erased is read as a whole instead."""
         if header.erasures or self.tail < header.stop:
             return False
-        if self._sizes.get(header.base) != header.size or self._between(position, header.start):
+        if self._sizes.get(header.base) != header.size or self.has_between(position, header.start):
             return False
         crc, at = 0, header.start
-        raw = self._read(header.base, header.start, header.stop)
+        raw = self.read(header.base, header.start, header.stop)
         for first, end in self._sound(raw, header.start):
             body = body_of(raw, first)
             if first != at - header.start or crc32c(body) != read_header(raw, first).body_crc:
@@ -82,13 +82,13 @@ class LocalCopy:
 
     def same_until(self, header: ObjectHeader, payload: bytes, position: int) -> tuple[int, bool]:
         """(same_until, other), see ``Fetched``."""
-        if self._between(position, header.start):
+        if self.has_between(position, header.start):
             return position, True
         size = self._sizes.get(header.base)
         if size != header.size:
             # Of another shape, or not there; an empty one gives way.
             return max(position, header.start), size is not None and self.tail > header.start
-        raw = self._read(header.base, header.start, header.stop)
+        raw = self.read(header.base, header.start, header.stop)
         for first, end in records_of(payload):
             if raw[first:end] == payload[first:end] and end <= len(raw):
                 continue
@@ -98,7 +98,7 @@ class LocalCopy:
             return here, mine is not None and raw[first : first + HEADER_BYTES] != theirs
         return header.stop, False
 
-    def _between(self, position: int, start: int) -> bool:
+    def has_between(self, position: int, start: int) -> bool:
         """Does a sound record stand in [position, start), where the objects hold none?"""
         for base, size in self._segments_from(position):
             if base >= start:
@@ -106,7 +106,7 @@ class LocalCopy:
             first = max(position, base + SEGMENT_HEADER_BYTES)
             last = min(start, base + size, self.tail)
             if first < last:
-                raw = memoryview(self._read(base, first, min(last + HEADER_BYTES, base + size)))
+                raw = memoryview(self.read(base, first, min(last + HEADER_BYTES, base + size)))
                 for at in range(0, last - first, 8):
                     if check_header(raw, at, first + at, self._seed) is not None:
                         return True
@@ -124,7 +124,7 @@ class LocalCopy:
             last = min(base + size, self.tail)
             if first < last:
                 name = f"{first:016x}-{last:016x}-{self.epoch:08x}{ASIDE_SUFFIX}"
-                write_atomic(self._fs, self._aside / name, self._read(base, first, last))
+                write_atomic(self._fs, self._aside / name, self.read(base, first, last))
         for base, size in reversed(behind):
             self._forget_side_file(base)
             if base and position <= base + SEGMENT_HEADER_BYTES:
@@ -231,11 +231,15 @@ class LocalCopy:
         found = [(base, self._sizes[base]) for base in self._bases[at:]]
         return [(base, size) for base, size in found if base + size > position]
 
+    def size_of(self, base: int) -> int | None:
+        """Of the segment there; None: there is none."""
+        return self._sizes.get(base)
+
     def _file_size(self, base: int) -> int:
         with closing(self._fs.open(segment_path(self._log, base), read_only=True)) as file:
             return file.size()
 
-    def _read(self, base: int, first: int, last: int) -> bytes:
+    def read(self, base: int, first: int, last: int) -> bytes:
         with closing(self._fs.open(segment_path(self._log, base), read_only=True)) as file:
             return file.pread(last - first, first - base)
 

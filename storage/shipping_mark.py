@@ -50,7 +50,7 @@ def read_mark(fs: FileSystem, directory: Path, random_place: int) -> Mark:
     """The mark; where it is missing or damaged a new one, of ``random_place``, written before this
     returns. Raises UnsupportedFormat, OutOfSpace, OSError.
     """
-    mark = _read(fs, directory)
+    mark = marked(fs, directory)
     if mark is None:
         mark = Mark(random_place)
         write_mark(fs, directory, mark)
@@ -59,11 +59,12 @@ def read_mark(fs: FileSystem, directory: Path, random_place: int) -> Mark:
 
 def marked_term(fs: FileSystem, directory: Path) -> int:
     """The last term in which this log held all that counted; 0 where none is known."""
-    mark = _read(fs, directory)
+    mark = marked(fs, directory)
     return 0 if mark is None else mark.term
 
 
-def _read(fs: FileSystem, directory: Path) -> Mark | None:
+def marked(fs: FileSystem, directory: Path) -> Mark | None:
+    """None: it is missing, or damaged."""
     path = directory / SHIPPED_FILE
     try:
         return read_versioned(fs, path, Mark, _VERSION, "does not say what was shipped")

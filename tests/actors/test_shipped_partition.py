@@ -24,7 +24,7 @@ from neverforget.storage.object_folder import FolderStore
 from neverforget.storage.object_store import ObjectStore
 from neverforget.storage.region import Region
 from neverforget.storage.region_options import RegionOptions
-from tests.actors.regions import SEGMENT_BYTES, Asked, append, get, spec, texts
+from tests.actors.regions import SEGMENT_BYTES, Asked, append, get, spec, texts, wait
 
 REPLICA = 2
 PATIENCE_S = 30.0
@@ -222,3 +222,41 @@ def test_the_spec_says_how_it_is_shipped() -> None:
     )
     assert (made.url, made.log, made.takes_over) == ("s3://b", "partition-0", False)
     assert (made.options.lag_us_max, made.options.write_without_store) == (2_000_000, True)
+
+
+def test_what_was_set_aside_comes_back_by_itself_and_goes_when_it_is_shipped(
+    tmp_path: Path, shipped: Shipped, folder: FailingFolder
+) -> None:
+    """The disk that is taken over from had acknowledged turns that nobody shipped."""
+    shipped.ask(append(1, "shipped", sync=REPLICA))
+    shipped.until(lambda: shipped.replica().lag_bytes == 0)
+    shutil.copytree(tmp_path / "p0", tmp_path / "copy")
+    folder.failing = "down"
+    for number in range(2, 200):
+        (asked,) = shipped.ask(append(number, f"lost {number}"))
+        assert isinstance(asked.answer, AppendedReply)
+    shipped.partition.close()
+    folder.failing = None
+    other = Shipped(tmp_path / "copy", replica="file:///away")
+    other.ask(append(7, "lost 7", sync=REPLICA))
+    (mine,) = other.ask(append(1000, "since then", sync=REPLICA))
+    other.until(lambda: mine.replies)
+    other.partition.close()
+    back = start(tmp_path / "p0")
+    assert back.partition.state == "serving", back.partition.reason
+    (waits,) = back.ask(wait(5, 2))
+    aside = tmp_path / "p0" / "aside"
+    assert list(aside.iterdir())
+    folder.failing = "down"
+    found = ["shipped", "lost 7", "since then"]
+    found += [f"lost {number}" for number in range(2, 200) if number != 7]
+    back.until(lambda: len(texts(back.ask(get(9))[0])) == len(found))
+    assert waits.replies, "whoever follows the session is told"
+    assert list(aside.iterdir()), "it is not shipped yet"
+    folder.failing = None
+    back.until(lambda: not list(aside.iterdir()))
+    assert texts(back.ask(get(9))[0]) == found
+    back.partition.close()
+    again = start(tmp_path / "p0")
+    assert texts(again.ask(get(9))[0]) == found
+    again.partition.close()

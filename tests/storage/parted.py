@@ -45,18 +45,40 @@ class Parted:
         self.new.close()
 
 
+class PartedLongTerm:
+    """The same of a long-term region."""
+
+    def __init__(self, front: LongTermBench, directory: Path) -> None:
+        front.region.seal()
+        self.parting = front.region.durable
+        front.region.close()
+        shutil.copytree(front.directory, directory)
+        self.old = front
+        front.region = front.open()
+        self.new = LongTermBench(directory)
+        self.new.producer, self.new.drawn = front.producer + 11, 10_000
+        self.new.clock.wall_us = front.clock.wall_us + 10**9
+
+    def salvage(self, bytes_max: int = PIECE_BYTES) -> SalvageReport:
+        return salvage(self.new, list(read(self.old, self.parting, bytes_max, STREAM)))
+
+    def close(self) -> None:
+        self.old.region.close()
+        self.new.region.close()
+
+
 def read(old: Bench | LongTermBench, parting: int, bytes_max: int, stream: int) -> Iterator[Piece]:
-    log_id = old.region._owned.log_id
+    log_id = old.region.log_id
     parts = parts_of_log(old.fs, old.directory / "log", parting)
     for piece in pieces(parts, log_id=log_id, parting=parting, stream=stream, bytes_max=bytes_max):
         if piece is not None:
             yield decode_piece(encode_piece(piece))
 
 
-def salvage(new: Bench, found: list[Piece]) -> SalvageReport:
+def salvage(new: Bench | LongTermBench, found: list[Piece]) -> SalvageReport:
     report = SalvageReport()
     for piece in found:
-        report = in_one_go(new.region.salvage(piece, last=piece is found[-1]))
+        report = in_one_go(new.region.salvage(piece))
         new.region.write()
         new.region.sync()
     return report

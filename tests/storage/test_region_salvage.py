@@ -12,7 +12,7 @@ import pytest
 
 from neverforget.storage.errors import Conflict, InvalidArgument
 from neverforget.storage.format import HEADER_BYTES
-from neverforget.storage.salvage_results import SalvageReport
+from neverforget.storage.salvage_results import Piece, SalvageReport
 from neverforget.storage.slices import in_one_go
 from tests.storage.parted import Parted, salvage
 from tests.storage.small_region import Bench, contents, flags_at, seen
@@ -247,21 +247,47 @@ def test_a_fork_whose_name_was_taken_since_is_listed(parted: Parted) -> None:
     assert turns(parted.new, "f") == ["another", "of the fork"]
 
 
+def test_a_client_may_repeat_its_request_in_the_middle_of_a_salvage(parted: Parted) -> None:
+    """Between two slices, when its turn was looked at already: it was staged twice once."""
+    old, new = parted.old.client, parted.new.client
+    request = old.next_request()
+    old.say("s", {"content": "lost", "timestamp_us": 7}, request=request)
+    for number in range(300):
+        old.append(f"t{number % 3}", f"turn {number}")
+    old.commit()
+    (piece,) = parted.pieces()
+    work = parted.new.region.salvage(piece)
+    next(work)
+    new.say("s", {"content": "lost", "timestamp_us": 7}, request=request)
+    assert in_one_go(work).came_again == 1
+    assert turns(parted.new) == ["zero", "one", "lost"]
+
+
+def test_a_piece_that_is_repeated_does_no_harm(parted: Parted) -> None:
+    for number in range(3):
+        parted.old.client.say("s", f"lost {number}")
+    first, second, third = parted.pieces(bytes_max=1)
+    salvage(parted.new, [first, first, second, second, third])
+    with pytest.raises(Conflict, match="begin again"):
+        in_one_go(parted.new.region.salvage(third))
+    assert turns(parted.new)[2:] == ["lost 0", "lost 1", "lost 2"]
+
+
 def test_pieces_in_the_wrong_order_are_refused(parted: Parted) -> None:
     old = parted.old.client
     for number in range(4):
         old.say("s", f"lost {number}")
     found = parted.pieces(bytes_max=1)
-    assert len(found) == 4
+    assert [piece.last for piece in found] == [False, False, False, True]
     with pytest.raises(Conflict, match="begin again"):
-        in_one_go(parted.new.region.salvage(found[1], last=False))
-    in_one_go(parted.new.region.salvage(found[0], last=False))
+        in_one_go(parted.new.region.salvage(found[1]))
+    in_one_go(parted.new.region.salvage(found[0]))
     parted.new.reopen()
     with pytest.raises(Conflict, match="begin again"):
-        in_one_go(parted.new.region.salvage(found[1], last=False))
-    in_one_go(parted.new.region.salvage(found[0], last=False))
+        in_one_go(parted.new.region.salvage(found[1]))
+    in_one_go(parted.new.region.salvage(found[0]))
     with pytest.raises(InvalidArgument, match="of log"):
-        in_one_go(parted.new.region.salvage(type(found[0])(1, 2, 0, 0, []), last=True))
+        in_one_go(parted.new.region.salvage(Piece(1, 2, 0, 0, [], 0, 0, True)))
     assert salvage(parted.new, found).turns == 3, "the first one is there"
     assert turns(parted.new)[2:] == [f"lost {number}" for number in range(4)]
 

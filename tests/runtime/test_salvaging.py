@@ -1,0 +1,131 @@
+"""A disk that comes back after its store was restored elsewhere: what it had acknowledged and
+nobody shipped is told to the owners that serve now.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+import neverforget as nf
+from neverforget.actors.messages import AnyReply, Request
+from neverforget.actors.places import LONGTERM
+from neverforget.runtime.restoring import restore
+from neverforget.runtime.salvaging import bring_back, salvaged, unshipped
+from neverforget.storage.directory_lock import DirectoryLock
+from neverforget.storage.errors import Conflict, NotFound, StoreLocked
+from neverforget.storage.salvage_results import SalvageReport
+from tests.runtime.conftest import SMALL
+
+ONE: dict[str, Any] = {**SMALL, "partitions": 1, "embedder": "none"}
+
+
+class Moved(NamedTuple):
+    """``old``: the folder that came back. ``store``: served from another by now."""
+
+    old: Path
+    away: Path
+    store: nf.Store
+    store_id: str
+
+    @property
+    def url(self) -> str:
+        return f"file://{self.away}"
+
+    def ask(self, place: int) -> Callable[[Request], AnyReply]:
+        channel = self.store._engine.channel
+        return lambda request: channel.call(place, request, time.monotonic() + 60.0)
+
+
+def texts(store: nf.Store, session: str = "chat") -> list[Any]:
+    return [turn.content for turn in store.session(session)]
+
+
+@pytest.fixture
+def moved(tmp_path: Path) -> Iterator[Moved]:
+    """The bucket went away, the machine went on for a little, and then was lost."""
+    old, away = tmp_path / "old", tmp_path / "away"
+    with nf.open(old, inline=True, replica=f"file://{away}", agent="ada", **ONE) as store:
+        store.session("chat").append("user", "shipped", sync="replica")
+        front = store.remember("front", sync="replica")
+        away.rename(tmp_path / "hidden")
+        for number in range(3):
+            store.session("chat").append("user", f"lost {number}")
+        store.session("new").append("user", "a session of its own", key="k")
+        store.session("chat").hide([2])
+        store.remember("Oslo is wet", key="oslo")
+        store.revise(front.id, text="front, revised")
+        store_id = store.status().store_id
+    (tmp_path / "hidden").rename(away)
+    restore(tmp_path / "new", f"file://{away}")
+    with nf.open(tmp_path / "new", inline=True, replica=f"file://{away}", **ONE) as store:
+        store.session("chat").append("user", "since then")
+        yield Moved(old, away, store, store_id)
+
+
+def test_all_of_it_arrives_once_and_the_directory_is_kept(moved: Moved) -> None:
+    store, chat = moved.store, moved.store.session("chat")
+    report = bring_back(moved.old, moved.store_id, 0, moved.url, moved.ask(0))
+    assert (report.turns, report.conflicts) == (4, 0)
+    assert texts(store) == ["shipped", "since then", "lost 0", "lost 2"]
+    found = list(chat.page(include_hidden=True))
+    assert [turn.state for turn in found] == ["ok", "ok", "ok", "hidden", "ok"]
+    origins = [turn.salvaged_from for turn in found]
+    assert origins[:2] == [None, None]
+    epochs = {origin[0] for origin in origins if origin}
+    assert len(epochs) == 1 and [origin[1] for origin in origins if origin] == [1, 2, 3]
+    (own,) = store.session("new")
+    assert own.salvaged_from is not None and own.key == "k" and own.agent == "ada"
+    assert chat.get(2).salvaged_from == chat.tail(2)[0].salvaged_from == origins[2]
+    repeated = store.session("new").append("user", "a session of its own", key="k")
+    assert repeated == own
+    memories = bring_back(moved.old, moved.store_id, LONGTERM, moved.url, moved.ask(LONGTERM))
+    assert (memories.turns, memories.conflicts) == (2, 0)
+    assert {m.text for m in store.memories()} == {"front, revised", "Oslo is wet"}
+    assert not (moved.old / "regions" / "p0").exists()
+    kept = moved.old / "regions" / "p0.salvaged-1" / "log"
+    assert b"lost 0" in b"".join(path.read_bytes() for path in kept.glob("*.seg"))
+    assert (moved.old / "longterm" / "0.salvaged-1").exists()
+    with pytest.raises(NotFound):
+        bring_back(moved.old, moved.store_id, 0, moved.url, moved.ask(0))
+    assert salvaged(moved.old, 0) is None
+    assert [entry.operation for entry in store.audit(operation="salvage")] == ["salvage"] * 2
+
+
+def test_it_is_begun_again_where_the_owner_was_opened_anew(moved: Moved) -> None:
+    """Every piece is told twice, too: an answer may be lost."""
+    ask, asked = moved.ask(0), []
+
+    def shaky(request: Request) -> AnyReply:
+        asked.append(request)
+        ask(request)
+        if len(asked) == 1:
+            raise Conflict("begin again")
+        return ask(request)
+
+    bring_back(moved.old, moved.store_id, 0, moved.url, shaky)
+    assert len(asked) == 2
+    assert texts(moved.store) == ["shipped", "since then", "lost 0", "lost 2"]
+
+
+def test_a_disk_that_lacks_nothing_has_nothing_to_tell(moved: Moved, tmp_path: Path) -> None:
+    bring_back(moved.old, moved.store_id, 0, moved.url, moved.ask(0))
+    moved.store.session("chat").append("user", "more", sync="replica")
+    third = tmp_path / "third"
+    restore(third, moved.url)
+    assert list(unshipped(third, moved.store_id, 0, moved.url)) == []
+    (third / "regions" / "p0" / "SHIPPED").unlink()
+    assert list(unshipped(third, moved.store_id, 0, moved.url)) == [], "also without its mark"
+    assert bring_back(third, moved.store_id, 0, moved.url, moved.ask(0)) == SalvageReport()
+
+
+def test_nothing_is_read_that_an_owner_has(moved: Moved) -> None:
+    lock = DirectoryLock.acquire(moved.old / "regions" / "p0", role="application")
+    with pytest.raises(StoreLocked):
+        list(unshipped(moved.old, moved.store_id, 0, moved.url))
+    lock.release()
+    assert list(unshipped(moved.old, moved.store_id, 0, moved.url))
