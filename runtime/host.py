@@ -40,7 +40,7 @@ from neverforget.runtime.process_environment import prepare_for_ray
 from neverforget.runtime.start_report import StartReport
 from neverforget.runtime.store_directory import (
     StoreDirectory,
-    has_memories,
+    has_records,
     make_directory,
     prepare,
 )
@@ -216,7 +216,7 @@ class Host:
         # Callers on other nodes find the long-term owner by its name in Ray, where no bell hangs;
         # and memories may wait for their vectors.
         role = self._lock.holder.role
-        needed = role == "application" or has_memories(self.store.longterm)
+        needed = role == "application" or has_records(self.store.longterm)
         self._late.begin(self.endpoint, longterm_now=needed)
         write_endpoint(self.store.path, self.endpoint)
         self._watchdog.start()

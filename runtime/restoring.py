@@ -12,6 +12,7 @@ a time is another one, with an id of its own and no replica: nobody is fenced (`
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -23,7 +24,9 @@ from neverforget.runtime.replica_settings import StoredSettings, read_settings
 from neverforget.runtime.store_directory import (
     LONGTERM_LOG,
     RESTORING,
+    SHIPPED_FILE,
     StoreDirectory,
+    has_records,
     make_again,
     make_directory,
     partition_log,
@@ -34,12 +37,13 @@ from neverforget.runtime.store_path import real_path
 from neverforget.runtime.times import Moment, to_us
 from neverforget.storage.atomic_file import write_atomic
 from neverforget.storage.directory_lock import DirectoryLock
-from neverforget.storage.errors import InvalidArgument
+from neverforget.storage.errors import Corrupt, InvalidArgument
 from neverforget.storage.filesystem import LocalFileSystem
-from neverforget.storage.identity import Identity
+from neverforget.storage.identity import IDENTITY_FILE, Identity, read_identity
 from neverforget.storage.longterm import LongTermRegion
 from neverforget.storage.object_store import ObjectStore, open_object_store
 from neverforget.storage.region import Region
+from neverforget.storage.region_creation import create_region
 from neverforget.storage.replica import Replica
 from neverforget.storage.replica_identity import identity_in, new_identity
 from neverforget.storage.shipping_object import log_prefix
@@ -109,7 +113,7 @@ def _restore(
     found = settings.store_id
     make_again(fs, path, asked, found, lambda log: identity_of(objects, log, found, found))
     store = prepare(fs, path, asked, create=False, store_id=found, restoring=True)
-    report = _take_over(store, url, Sizes(objects, found, asked.partitions, progress))
+    report = _take_over(store, url, objects, Sizes(objects, found, asked.partitions, progress))
     end(path)
     return report
 
@@ -166,16 +170,39 @@ class Sizes:
         self.read(0)
 
 
-def _take_over(store: StoreDirectory, url: str, sizes: Sizes) -> RestoreReport:
+def _take_over(
+    store: StoreDirectory, url: str, objects: ObjectStore, sizes: Sizes
+) -> RestoreReport:
     store_id, partitions = store.store_id, store.config.partitions
+    for number in range(partitions):
+        _take_identity(store.region(number), objects, partition_log(number), store_id)
+    _take_identity(store.longterm, objects, LONGTERM_LOG, store_id)
     logs = [*map(partition_log, range(partitions)), LONGTERM_LOG]
     replicas = [Replica(url, store_id, log, takes_over=True, tell=sizes.read) for log in logs]
 
     def done(count: int) -> None:
         sizes.has(*logs[:count])
 
-    sessions, turns, memories, objects = open_all(store, replicas, done)
-    return RestoreReport(store_id, partitions, sessions, turns, memories, objects, sizes.bytes)
+    sessions, turns, memories, count = open_all(store, replicas, done)
+    return RestoreReport(store_id, partitions, sessions, turns, memories, count, sizes.bytes)
+
+
+def _take_identity(directory: Path, objects: ObjectStore, log: str, store_id: str) -> None:
+    """Another restore, or an owner, may have put the first object of a log of which there was none
+    when this region was made: then it is that log, as long as nothing stands in this one.
+    """
+    fs = LocalFileSystem()
+    found = identity_in(objects, log, store_id)
+    if found is None or read_identity(fs, directory).log_id == found.log_id:
+        return
+    if has_records(directory):
+        raise Corrupt(
+            f"{directory} holds another log than {log} in {objects.name}; use an empty folder"
+        )
+    shutil.rmtree(directory / "log")
+    fs.unlink(directory / IDENTITY_FILE)
+    (directory / SHIPPED_FILE).unlink(missing_ok=True)
+    create_region(fs, directory, found, None)
 
 
 def open_all(

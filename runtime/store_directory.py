@@ -95,10 +95,10 @@ def exists(path: Path) -> bool:
     return (path / IDENTITY_FILE).exists() or (path / REGIONS_FOLDER).exists()
 
 
-def has_memories(longterm: Path) -> bool:
-    """Anything was ever written to this long-term store, or it is not what it should be."""
+def has_records(region: Path) -> bool:
+    """Anything was ever written to this region, or it is not what it should be."""
     try:
-        with segment_path(longterm / "log", 0).open("rb") as file:
+        with segment_path(region / "log", 0).open("rb") as file:
             file.seek(SEGMENT_HEADER_BYTES)
             return file.read(1) != b"\0"
     except OSError:

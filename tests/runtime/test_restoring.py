@@ -76,6 +76,30 @@ def test_an_interrupted_one_is_no_store_and_goes_on(
         assert texts(store, "chat-7") == [f"7: {n}" for n in range(5)]
 
 
+def test_of_two_at_once_both_know_a_log_that_was_never_shipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each invented an id for the log of memories; whoever came second was refused, for ever."""
+    with opened(tmp_path / "store", tmp_path / "away") as store:
+        store.session("chat").append("user", "one", sync="replica")
+    shutil.rmtree(tmp_path / "store")
+    assert not list((tmp_path / "away").glob("*/longterm-0"))
+    url = f"file://{tmp_path / 'away'}"
+    real = restoring.open_all
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(restoring, "open_all", interrupted)
+        restore(tmp_path / "second", url)
+    assert restore(tmp_path / "first", url).turns == 1
+    assert restoring.open_all is real and restore(tmp_path / "second", url).turns == 1
+    with nf.open(tmp_path / "second", inline=True) as store:
+        store.remember("Oslo is wet", sync="replica")
+        assert texts(store) == ["one"] and store.verify(remote=True).ok
+
+
 def test_it_needs_an_empty_folder_and_a_store_that_is_there(tmp_path: Path) -> None:
     filled(tmp_path / "store", tmp_path / "away")
     with pytest.raises(UnsupportedFormat, match="not empty"):
