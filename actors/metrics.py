@@ -65,7 +65,8 @@ class Syncs(Protocol):
 class Meter:
     """``appends``: by the level that was asked for, from when the owner took a change (append,
     remember, hide, …) until it answered that it is done. ``syncs``: of the log. ``recalls``: from
-    the question to the answer, what it waited for included.
+    the question to the answer, what it waited for included. ``now``: seconds, as
+    ``Clock.monotonic``.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -77,10 +78,7 @@ class Meter:
         self.last_error: LastError | None = None
         self._recent: deque[float] = deque(maxlen=RECENT)
         self._clock = clock
-
-    def now(self) -> float:
-        """Seconds, as ``Clock.monotonic``."""
-        return self._clock.monotonic()
+        self.now = clock.monotonic  # bound once: it is called in every turn
 
     def sync(self, log: Syncs) -> float:
         """Sync it, and how long that took; what it raises is passed on. When it was done."""
