@@ -45,7 +45,7 @@ from neverforget.actors.store_embedder import NONE, StoreEmbedder
 from neverforget.actors.working_messages import Work
 from neverforget.actors.working_requests import WorkingReads, WorkingRequests
 from neverforget.storage.clock import Clock, SystemClock
-from neverforget.storage.errors import InvalidArgument, NeverforgetError, Unavailable
+from neverforget.storage.errors import InvalidArgument, NeverforgetError
 from neverforget.storage.filesystem import FileSystem, LocalFileSystem
 from neverforget.storage.longterm import LongTermRegion
 
@@ -216,18 +216,16 @@ class LongTerm(RegionOwner[LongTermRegion]):
             super()._sync_and_prove(region, now)
 
     def _stage_salvage(self, region: LongTermRegion, r: Salvage) -> tuple[AnyReply, int]:
-        if len(self._deletions):  # one purge or erasure at a time
-            raise Unavailable("memories are being deleted; ask again", outcome="not_applied")
         self._notice_at = self._clock.monotonic()  # it may delete something
-        return stage_salvage(region, r)
+        return stage_salvage(region, r, busy=len(self._deletions) > 0)
 
-    def _bring_back(self, region: LongTermRegion, shipper: Shipper) -> None:
-        if not len(self._deletions):
+    def _bring_back(self, region: LongTermRegion) -> None:
+        if region.shipper is not None and not len(self._deletions):
             with self._turn:
-                super()._bring_back(region, shipper)
+                super()._bring_back(region)
 
     def _brought_back(self, region: LongTermRegion) -> None:
-        self._notice()  # before anybody searches: it may have deleted something
+        self._notice()  # before anybody searches
         self._plan(region, True)
 
     def _pass_time(self, now: float) -> None:

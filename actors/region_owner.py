@@ -21,7 +21,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from neverforget.actors.checks import Checked, Checks
+from neverforget.actors.checks import COPIES, Checked, Checks
 from neverforget.actors.group_commit import (
     Mutations,
     Stage,
@@ -32,7 +32,6 @@ from neverforget.actors.messages import (
     PROTOCOL_VERSION,
     AnyReply,
     AnyRequest,
-    Backup,
     Failure,
     Status,
     Verify,
@@ -177,9 +176,7 @@ class RegionOwner(ShippedOwner[R]):
     def deadline(self) -> float | None:
         due = None
         region = self._life.region
-        shipping = None
-        if region is not None and region.shipper is not None:
-            shipping = self._shipping_due(region, region.shipper)
+        shipping = None if region is None else self._shipping_due(region)
         for at in (self._life.deadline(), self._sync_at, self._noop_at, shipping, self._due()):
             if at is not None and (due is None or at < due):
                 due = at
@@ -229,8 +226,7 @@ class RegionOwner(ShippedOwner[R]):
             try:
                 self._sync_and_prove(region, now)
                 self._go_on(region)
-                if region.shipper is not None:
-                    self._bring_back(region, region.shipper)
+                self._bring_back(region)
             except BaseException as error:
                 self._lost(error)
                 if isinstance(error, Poisoned):
@@ -270,8 +266,8 @@ class RegionOwner(ShippedOwner[R]):
             return  # nobody waits for what changes nothing
         elif type(request) is Verify:
             self._checks.verify(self._checked(region), pending, request)
-        elif type(request) is Backup:
-            self._checks.backup(self._checked(region), pending, request)
+        elif type(request) in COPIES:
+            self._checks.copy(self._checked(region), pending, request)
         elif type(request) is Status:
             pending.reply(self._status(pending))
         else:

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from neverforget.actors.messages import AnyReply
 from neverforget.actors.salvage_messages import Salvage, SalvageReply
+from neverforget.storage.errors import Unavailable
 from neverforget.storage.salvage_results import Piece, SalvageReport
 from neverforget.storage.slices import Slices, in_one_go
 
@@ -17,7 +18,10 @@ class Salvaged(Protocol):
     def salvage(self, piece: Piece) -> Slices[SalvageReport]: ...
 
 
-def stage_salvage(region: Salvaged, r: Salvage) -> tuple[AnyReply, int]:
+def stage_salvage(region: Salvaged, r: Salvage, *, busy: bool = False) -> tuple[AnyReply, int]:
+    """``busy``: something is under way that it must not come between."""
+    if busy:
+        raise Unavailable("the owner deletes; ask again", outcome="not_applied")
     from neverforget.storage.salvage_reading import decode_piece
 
     report = in_one_go(region.salvage(decode_piece(r.piece)))

@@ -89,8 +89,11 @@ class ShippedOwner(ABC, Generic[R]):
         may_append = shipper.stopped is None and shipper.may_append()
         return self._replicating.admit(pendings, self._mutating, may_append)
 
-    def _shipping_due(self, region: R, shipper: Shipper) -> float | None:
+    def _shipping_due(self, region: R) -> float | None:
         """When ``_ship`` or ``_bring_back`` must be called."""
+        shipper = region.shipper
+        if shipper is None:
+            return None
         shipper.wake = self._wake
         if shipper.stopped is not None:
             return 0.0
@@ -136,9 +139,10 @@ class ShippedOwner(ABC, Generic[R]):
             self._bringing = region, BringingBack(region, shipper, self._clock)
         return self._bringing[1]
 
-    def _bring_back(self, region: R, shipper: Shipper) -> None:
+    def _bring_back(self, region: R) -> None:
         """Part of ``tick``: a slice of it, where there is any. Raises Poisoned."""
-        if self._salvaging(region, shipper).step():
+        shipper = region.shipper
+        if shipper is not None and self._salvaging(region, shipper).step():
             self._brought_back(region)
 
     def _brought_back(self, region: R) -> None:

@@ -6,6 +6,7 @@ from array import array
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
 
+from neverforget.storage.control import Body, ControlField
 from neverforget.storage.format import Kind
 
 AUDITED = {
@@ -23,6 +24,20 @@ AUDITED = {
 }
 # On the record as well, but no deletions, and many. Chunkings are seen by who asks for them.
 OPERATIONS = {**AUDITED, int(Kind.CHUNKED): "chunk", int(Kind.WORKED): "evict"}
+
+
+MAYBE_AUDITED = (Kind.ERASING, Kind.SALVAGED)  # their bodies tell
+
+
+def is_audited(kind: int, body: Body, *, part: ControlField) -> bool:
+    """An ERASING record with a ``part`` has its entry elsewhere. A SALVAGED one that only brings
+    records back has none.
+    """
+    if kind == Kind.ERASING:
+        return int(part) not in body
+    if kind == Kind.SALVAGED:
+        return int(ControlField.OPERATION) in body
+    return kind in AUDITED
 
 
 class AuditIndex:

@@ -8,14 +8,15 @@ thread owns it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from neverforget.storage.audit_index import AUDITED, AuditIndex
+from neverforget.storage.audit_index import AUDITED, MAYBE_AUDITED, AuditIndex, is_audited
 from neverforget.storage.clock import Clock
-from neverforget.storage.control import Body, ControlField, F
+from neverforget.storage.control import Body, ControlField
 from neverforget.storage.errors import Corrupt
 from neverforget.storage.filesystem import FileSystem
 from neverforget.storage.format import Kind
@@ -56,7 +57,7 @@ ABOUT_MANY = (
     Kind.PURGED,
     Kind.ERASING,
 )
-_MAYBE_AUDITED = (Kind.ERASING, Kind.SALVAGED)
+_is_audited = partial(is_audited, part=ControlField.OPERATION)
 _DELETIONS = (*ABOUT_MANY, Kind.REFUSED)
 _ON_RECORD = (*_DELETIONS, Kind.CHUNKED, Kind.SALVAGED)
 
@@ -98,7 +99,7 @@ class LongTermState(LogState):
             Kind.REFUSED: _nothing,
             Kind.CHUNKED: self._chunked,
             Kind.RECALLED: lambda _, position, body: self.recalls.apply(position, body),
-            Kind.SALVAGED: self._salvaged,
+            Kind.SALVAGED: lambda _, position, body: self.salvages.note(position),
             Kind.WORKED: self.working.worked,
             Kind.WORKING_STATE: self.working.stated,
         }
@@ -163,7 +164,7 @@ class LongTermState(LogState):
         if kind == Kind.SALVAGED:
             self.salvages.note(position)
         try:
-            if kind not in _MAYBE_AUDITED or is_audited(kind, self.control(position)[1]):
+            if kind not in MAYBE_AUDITED or _is_audited(kind, self.control(position)[1]):
                 self.audit.note(position)
         except Corrupt:
             self.audit.note(position)
@@ -198,7 +199,7 @@ class LongTermState(LogState):
             self._appliers[header.kind](header, position, body)
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise Corrupt(f"the record at {position} says nothing: {error!r}") from error
-        if is_audited(header.kind, body):
+        if _is_audited(header.kind, body):
             self.audit.note(position)
 
     def _remembered(self, header: Header, position: int, body: Body) -> None:
@@ -320,9 +321,6 @@ class LongTermState(LogState):
         rows = rows[self.table.column("status")[rows] == Status.ARCHIVED]
         self.table.set(rows, status=Status.ACTIVE)
 
-    def _salvaged(self, header: Header, position: int, body: Body) -> None:
-        self.salvages.note(position)
-
     def _gone(self, header: Header, position: int, body: Body) -> None:
         self.table.set(self._rows(body), status=Status.GONE)
         self.working.end(unpack_ids(body.get(M[MemoryField.ENDED], b"")))
@@ -346,15 +344,6 @@ class LongTermState(LogState):
     def original_of(self, row: int) -> int | None:
         original: int = self.table.get(row, "original")
         return None if original == NO_ROW else original
-
-
-def is_audited(kind: int, body: Body) -> bool:
-    """An ERASING record with an operation is part of something that has its entry already. A
-    SALVAGED one without brings records, and says nothing about them.
-    """
-    if kind in _MAYBE_AUDITED:
-        return (F[ControlField.OPERATION] in body) is (kind == Kind.SALVAGED)
-    return kind in AUDITED
 
 
 def _nothing(header: Header, position: int, body: Body) -> None:

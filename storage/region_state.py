@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neverforget.storage import control
-from neverforget.storage.audit_index import AUDITED
+from neverforget.storage.audit_index import is_audited
 from neverforget.storage.clock import Clock
 from neverforget.storage.control import Body, ControlField, F
 from neverforget.storage.dedupe import Keys
@@ -161,7 +161,7 @@ class RegionState(LogState):
     def apply(self, header: Header, position: int, body: Body) -> None:
         """What a control record besides those that open a session does to the index."""
         kind = header.kind
-        if is_audited(kind, body):
+        if is_audited(kind, body, part=ControlField.ERASING):  # of one in parts the first
             self.audit.note(position)
         if kind == Kind.SALVAGED:
             self.salvages.note(position)
@@ -193,15 +193,6 @@ class RegionState(LogState):
             self.ledger.recount(session)
         if session.extra is not None:
             session.extra.evidence = max(session.extra.evidence, position)
-
-
-def is_audited(kind: int, body: Body) -> bool:
-    """Of an erasure in parts the first one; of what was salvaged only what is said about it."""
-    if kind == Kind.ERASING:
-        return F[ControlField.ERASING] not in body
-    if kind == Kind.SALVAGED:
-        return F[ControlField.OPERATION] in body
-    return kind in AUDITED
 
 
 def bare(header: Header) -> bytes:
