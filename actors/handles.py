@@ -4,7 +4,8 @@ host."""
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import ray
@@ -21,6 +22,9 @@ from neverforget.actors.actor_options import NAMESPACE
 from neverforget.actors.chunker_spec import Chunked, Document
 from neverforget.storage.errors import Unavailable
 
+GONE = "Can't find actor"
+LOOK_S = 2.0  # a call without an answer for so long asks whether the owner is still the one
+
 
 class OwnerHandle:
     """One owner. Pickles; works in any process that is connected to the same Ray."""
@@ -32,10 +36,13 @@ class OwnerHandle:
     def __reduce__(self) -> tuple[Any, ...]:
         return OwnerHandle, (self.name,)
 
-    def call(self, frame: bytes, timeout_s: float) -> bytes:
-        """Ask and wait. Unavailable (outcome unknown) when no answer came."""
+    def call(
+        self, frame: bytes, timeout_s: float, moved: Callable[[], bool] | None = None
+    ) -> bytes:
+        """Ask and wait. Unavailable (outcome unknown) when no answer came. ``moved`` is asked now
+        and then while there is none: True ends the waiting."""
         try:
-            reply: bytes = ray.get(self.actor.call.remote(frame), timeout=timeout_s)
+            reply: bytes = self._wait(self._sent(frame), timeout_s, moved)
         except (RayActorError, ActorUnschedulableError, GetTimeoutError) as error:
             self._forget_dead(error)
             raise Unavailable(
@@ -43,16 +50,39 @@ class OwnerHandle:
             ) from error
         return reply
 
+    def _wait(self, call: Any, timeout_s: float, moved: Callable[[], bool] | None) -> bytes:
+        until = time.monotonic() + timeout_s
+        while moved is not None and until - time.monotonic() > LOOK_S:
+            with contextlib.suppress(GetTimeoutError):
+                found: bytes = ray.get(call, timeout=LOOK_S)
+                return found
+            if moved():
+                raise GetTimeoutError("it was moved meanwhile")
+        last: bytes = ray.get(call, timeout=max(0.0, until - time.monotonic()))
+        return last
+
     async def call_async(self, frame: bytes) -> bytes:
         """The same, awaited; the caller sets the time limit."""
         try:
-            reply: bytes = await self.actor.call.remote(frame)
+            reply: bytes = await self._sent(frame)
         except (RayActorError, ActorUnschedulableError) as error:
             self._forget_dead(error)
             raise Unavailable(
                 f"owner {self.name} did not answer: {error}", outcome="unknown"
             ) from error
         return reply
+
+    def _sent(self, frame: bytes) -> Any:
+        try:
+            return self.actor.call.remote(frame)
+        except Exception as error:
+            if GONE not in str(error):
+                raise
+            # Ray has no type for that: everybody who knew of the actor has let it go.
+            self._actor = None
+            raise Unavailable(
+                f"owner {self.name} has ended for good", outcome="not_applied"
+            ) from error
 
     def _forget_dead(self, error: Exception) -> None:
         """Ray has given that actor up. The next one of its name is another."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from neverforget.actors.message_bases import Reply, Request
+from neverforget.storage.results import Finding
 
 
 class HostStatus(Request, tag=20):
@@ -18,6 +19,7 @@ class OwnerView(Struct, array_like=True):
     state: str
     epoch: int
     socket: str
+    reason: str | None = None
 
 
 class HostReply(Reply, tag=113):
@@ -31,3 +33,4 @@ class HostReply(Reply, tag=113):
     ray_address: str | None
     owners: list[OwnerView]
     metrics_port: int = 0
+    findings: tuple[Finding, ...] = ()

@@ -1,4 +1,4 @@
-"""Commands about named stores on a Ray cluster: deploy, undeploy."""
+"""Commands about named stores on a Ray cluster: deploy, failover, undeploy."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from typing import Annotated
 
 import typer
 
+from neverforget.runtime.cli_forgetting import WORD, ConfirmOption, confirmation
 from neverforget.runtime.cli_render import console, errors, print_json
 from neverforget.runtime.cli_store import RAY_PREFIX, THE_STORE, JsonOption, command
 from neverforget.runtime.deployment import read_plan
-from neverforget.storage.errors import InvalidArgument
+from neverforget.runtime.moving import checked_place, named
+from neverforget.storage.errors import ConfirmationRequired, InvalidArgument
 
 AddressOption = Annotated[
     str, typer.Option(metavar="HOST:PORT", help="The Ray cluster; auto: the one of this machine.")
@@ -19,6 +21,7 @@ AddressOption = Annotated[
 
 def register(app: typer.Typer) -> None:
     command(app, "deploy", deploy, DEPLOY_EXAMPLES, THE_STORE)
+    command(app, "failover", failover, FAILOVER_EXAMPLES, THE_STORE)
     command(app, "undeploy", undeploy, UNDEPLOY_EXAMPLES, THE_STORE)
 
 
@@ -57,6 +60,42 @@ def deploy(
         nodes = len({owner.node for owner in status.owners})
         text = f"{RAY_PREFIX}{name}: {len(status.owners)} partitions on machines: {nodes}"
         console().print(text, markup=False, highlight=False)
+
+
+FAILOVER_EXAMPLES = """
+neverforget failover memory 2
+neverforget failover memory memories --to worker-3 --confirm confirmed
+"""
+
+
+def failover(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Of the deployed store.")],
+    partition: Annotated[
+        str, typer.Argument(metavar="PARTITION", help="Its number, or: memories.")
+    ],
+    to: Annotated[
+        str | None, typer.Option(metavar="NODE", help="By its name or id in Ray; else any other.")
+    ] = None,
+    confirm: ConfirmOption = None,
+    address: AddressOption = "auto",
+    wait: Annotated[
+        float, typer.Option(metavar="SECONDS", min=1, help="How long its owner may take to start.")
+    ] = 120.0,
+) -> None:
+    """Have a partition, or the memories, served from another disk, out of the store's replica.
+
+    For a node that will not come back, or not soon. If its disk comes back later, what was
+    acknowledged there and not shipped is appended again.
+    """
+    import neverforget as nf
+
+    store, place = name.removeprefix(RAY_PREFIX), checked_place(partition)
+    word = confirmation(confirm, f"{named(place)} of {store} will be served from another disk")
+    if word is None:
+        raise ConfirmationRequired(f"nothing was moved; give --confirm {WORD} if it is meant")
+    with errors().status("moving it") as _shown:
+        nf.failover(store, partition, confirm=word, to=to, address=address, wait=wait)
+    console().print(f"{named(place)} of {store} serves", markup=False, highlight=False)
 
 
 UNDEPLOY_EXAMPLES = """

@@ -171,7 +171,7 @@ def purge(
         count = view.purge(older_than=age, dry_run=True)
         if not dry_run:
             said = f"{count:,} forgotten memories will be given up; this cannot be undone"
-            word = _word(confirm, said)
+            word = confirmation(confirm, said)
             count = _meant(view.purge, older_than=age, confirm=word, reason=reason, by=by)
     if as_json:
         print_json({"purged": count, "dry_run": dry_run})
@@ -224,7 +224,7 @@ def erase(
             report = opened_store.erase_where(namespace=place, dry_run=True)
             if not dry_run:
                 said = f"{_counts(report)} will be erased for good"
-                word = _word(confirm, said)
+                word = confirmation(confirm, said)
                 report = _meant(
                     opened_store.erase_where, namespace=place, confirm=word, reason=reason, by=by
                 )
@@ -248,10 +248,10 @@ def _asked(store: Store, memory_id: str, confirm: str | None, fate: str) -> Conf
     found = store.get(memory_id, include_forgotten=True)
     if confirm is None and _can_ask():
         errors().print(memory_view(found), soft_wrap=False)
-    return _word(confirm, f"this memory will be {fate}")
+    return confirmation(confirm, f"this memory will be {fate}")
 
 
-def _word(confirm: str | None, said: str) -> Confirmation | None:
+def confirmation(confirm: str | None, said: str) -> Confirmation | None:
     """CONFIRMED if the word was given, or is typed now; None refuses, at the owner, on record."""
     if confirm is None and _can_ask():
         out = errors()

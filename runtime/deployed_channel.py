@@ -1,24 +1,26 @@
 """Calls to the owners of a deployed store: through the socket where the owner is on this node, as a
 call of its actor elsewhere.
 
-Which it is follows from where the owner's disk is, which the keeper knows: partitions do not move
-while their disk stays where it is. A socket that is not known yet (its owner still starts) is asked
-for now and then; the actor is called meanwhile.
+Which it is follows from where the owner's disk is, which the keeper knows. It is asked again when
+an owner does not answer, or says that another one serves: a part may have been moved. The call then
+goes there under the same request id, so that what was done already is not done twice.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
 import time
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from neverforget.actors.places import HOST, LONGTERM, REFLECTOR
 from neverforget.runtime.channel import SocketChannel
 from neverforget.runtime.endpoint import Endpoint
 from neverforget.runtime.ray_channel import AsyncRayChannel, RayChannel
+from neverforget.runtime.retrying import Retrying
 from neverforget.storage.directory_lock import boot_id, this_process
-from neverforget.storage.errors import Unavailable
+from neverforget.storage.errors import NeverforgetError, OwnerFenced, Unavailable
 
 if TYPE_CHECKING:
     from neverforget.actors.messages import AnyReply, Request
@@ -27,7 +29,15 @@ if TYPE_CHECKING:
 
 Through = Literal["socket", "ray"]
 _ASK_AGAIN_S = 5.0  # between two questions to the keeper about sockets that are not known yet
+_ASK_LOST_S = 1.0  # and about owners that do not answer
 _KEEPER_S = 5.0
+
+
+class _Way(NamedTuple):
+    """How a call went."""
+
+    through: Through
+    actor: str
 
 
 class DeployedChannel:
@@ -39,12 +49,9 @@ class DeployedChannel:
         self._node_id = ""  # of this process
         self._asked_at = time.monotonic() if where.nodes else float("-inf")
         self._asking = threading.Lock()
-        found = where.description
-        places = [*range(len(found.partitions)), LONGTERM, REFLECTOR]
-        names = {place: found.owner(place) for place in places}
-        self.by_ray = RayChannel((), "", {**names, HOST: keeper_name(found.name)})
-        self.by_socket = SocketChannel(found.store_id, self)
-        self._closed = False
+        names = {**self._names(), HOST: keeper_name(where.description.name)}
+        self.by_ray = RayChannel((), "", names, self._lost)
+        self.by_socket = SocketChannel(where.description.store_id, self)
 
     @property
     def where(self) -> Where:
@@ -58,10 +65,16 @@ class DeployedChannel:
         return "socket" if node is not None and node[0] == self._here() else "ray"
 
     def call(self, partition: int, request: Request, deadline: float) -> AnyReply:
-        self._complete(partition)
-        if self.through(partition) == "socket":
-            return self.by_socket.call(partition, request, deadline)
-        return self.by_ray.call(partition, request, deadline)
+        tries = Moving(request, deadline)
+        while True:
+            self._complete(partition)
+            way = self.way(partition)
+            by = self.by_socket if way.through == "socket" else self.by_ray
+            try:
+                return by.call(partition, request, deadline)
+            except (OwnerFenced, Unavailable) as error:
+                moved = not tries.over and self.is_elsewhere(partition, way, error)
+                tries.failed(error, moved=moved)
 
     def close(self) -> None:
         self.by_socket.close()
@@ -71,26 +84,44 @@ class DeployedChannel:
 
     @property
     def endpoint(self) -> Endpoint:
-        where = self._where
-        sockets = where.sockets
+        """With the sockets on this node."""
+        description, sockets = self._where.description, self._where.sockets
+        here = {place: sockets[place] for place in sockets if self.through(place) == "socket"}
         return Endpoint(
-            store_id=where.description.store_id,
+            store_id=description.store_id,
             kind="serve",
             process=this_process(),
             boot=boot_id(),
             node=os.uname().nodename,
             started_at=0,
-            sockets=tuple(sockets.get(n, "") for n in range(len(where.description.partitions))),
-            longterm=sockets.get(LONGTERM, ""),
-            reflector=sockets.get(REFLECTOR, ""),
+            sockets=tuple(here.get(n, "") for n in range(len(description.partitions))),
+            longterm=here.get(LONGTERM, ""),
+            reflector=here.get(REFLECTOR, ""),
         )
 
     def refresh(self, deadline: float | None = None) -> Endpoint:
-        """An owner that went away comes back where it was, unless its node host says otherwise."""
-        self._ask(_ASK_AGAIN_S)
+        """An owner that went away comes back where it was, unless the keeper says otherwise."""
+        self._ask(_ASK_LOST_S)
         return self.endpoint
 
     # ---- where owners are ------------------------------------------------------------------------
+
+    def way(self, place: int) -> _Way:
+        return _Way(self.through(place), self.by_ray.handle(place).name)
+
+    def is_elsewhere(self, place: int, way: _Way, error: NeverforgetError) -> bool:
+        """After that error on that way: there is another one now. One that is fenced knows of an
+        owner elsewhere, which the keeper had told to serve before."""
+        if place == HOST:
+            return False
+        if isinstance(error, OwnerFenced):
+            self._ask(0.0, wait=True)
+        return self.way(place) != way
+
+    def _names(self) -> dict[int, str]:
+        found = self._where.description
+        places = [*range(len(found.partitions)), LONGTERM, REFLECTOR]
+        return {place: found.owner(place) for place in places}
 
     def _here(self) -> str:
         if not self._node_id:
@@ -107,18 +138,50 @@ class DeployedChannel:
         if node is None or node[0] == self._here():
             self._ask(_ASK_AGAIN_S)
 
-    def _ask(self, every_s: float) -> None:
-        if time.monotonic() - self._asked_at < every_s or not self._asking.acquire(blocking=False):
+    def _lost(self, place: int) -> None:
+        if place != HOST:
+            self._ask(_ASK_LOST_S)
+
+    def _ask(self, every_s: float, *, wait: bool = False) -> None:
+        """Unless somebody does, or did less than ``every_s`` ago. ``wait``: for that one, too."""
+        if time.monotonic() - self._asked_at < every_s or not self._asking.acquire(blocking=wait):
             return
         try:
             from neverforget.runtime.deployed_cluster import ask_keeper
 
             self._where = ask_keeper(self._where.description.name, _KEEPER_S)
+            self.by_ray.rename(self._names())
         except Unavailable:
             pass  # the actors are called; whoever is away says so
         finally:
             self._asked_at = time.monotonic()
             self._asking.release()
+
+
+class Moving:
+    """The ways that one call was tried on. No I/O."""
+
+    def __init__(self, request: Request, deadline: float) -> None:
+        self._request, self._deadline = request, deadline
+        self._unknown = False
+
+    @property
+    def over(self) -> bool:
+        return time.monotonic() >= self._deadline
+
+    def failed(self, error: OwnerFenced | Unavailable, *, moved: bool) -> None:
+        """Return if there is another way to try. Else raise ``error``, or what is true of all the
+        tries."""
+        # A fenced owner may have written what it did not acknowledge; it is brought back from its
+        # disk, under its request id.
+        sent = isinstance(error, OwnerFenced) or error.outcome == "unknown"
+        if moved:
+            self._unknown = self._unknown or sent
+            return
+        if self._unknown and isinstance(error, Unavailable) and error.outcome != "unknown":
+            tries = Retrying(self._request, self._deadline)
+            raise tries.too_late("no answer within the deadline", sent=True) from error
+        raise error
 
 
 class AsyncDeployedChannel:
@@ -133,9 +196,17 @@ class AsyncDeployedChannel:
         self._by_ray = AsyncRayChannel(channel.by_ray)
 
     async def call(self, partition: int, request: Request, deadline: float) -> AnyReply:
-        if self._channel.through(partition) == "socket":
-            return await self._by_socket.call(partition, request, deadline)
-        return await self._by_ray.call(partition, request, deadline)
+        channel, tries = self._channel, Moving(request, deadline)
+        while True:
+            way = channel.way(partition)
+            by = self._by_socket if way.through == "socket" else self._by_ray
+            try:
+                return await by.call(partition, request, deadline)
+            except (OwnerFenced, Unavailable) as error:
+                moved = not tries.over and await asyncio.to_thread(
+                    channel.is_elsewhere, partition, way, error
+                )
+                tries.failed(error, moved=moved)
 
     def close(self) -> None:
         self._by_socket.close()

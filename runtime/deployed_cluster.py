@@ -100,15 +100,18 @@ def offering(plan: Plan) -> list[RayNode]:
     return found
 
 
-def on_node(node: str, function: Callable[..., T], *arguments: Any) -> T:
-    """What ``function`` returns there. Raises what it raises of ours, and Unavailable."""
+def on_node(
+    node: str, function: Callable[..., T], *arguments: Any, wait_s: float | None = _NODE_S
+) -> T:
+    """What ``function`` returns there. Raises what it raises of ours, and Unavailable. ``wait_s``
+    None: for as long as it takes."""
     remote: Any = ray.remote(function)
     pinned = remote.options(
         num_cpus=0,
         max_retries=0,
         scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False),
     )
-    found: T = _got(pinned.remote(*arguments), _NODE_S, f"node {node[:8]}")
+    found: T = _got(pinned.remote(*arguments), wait_s, f"node {node[:8]}")
     return found
 
 
@@ -142,6 +145,10 @@ class NodeHostHandle:
             _got(self._actor.describe.remote(), wait_s, "a host"), type=Told
         )
 
+    def follow(self, wait_s: float) -> None:
+        """Have it go by the description that stands on its disk now. Unavailable; NotFound."""
+        _got(self._actor.follow.remote(), wait_s, "a host")
+
     def stop(self, wait_s: float) -> None:
         """In order, then for good, whatever becomes of that."""
         with contextlib.suppress(Unavailable):
@@ -174,6 +181,14 @@ def start_node_host(name: str, node: str, path: str, disk: str, store_id: str) -
     return NodeHostHandle(remote_class.remote(path, disk, store_id), node)
 
 
+def running_node_host(name: str, node: str) -> NodeHostHandle | None:
+    """That of a part, where one runs; none is started."""
+    try:
+        return NodeHostHandle(ray.get_actor(name, namespace=NAMESPACE), node)
+    except ValueError:
+        return None
+
+
 # ---- the keeper, as others see it ----------------------------------------------------------------
 
 
@@ -200,6 +215,14 @@ def deploy_by_keeper(cls: type[Keeper], name: str, plan: Plan, wait_s: float) ->
     keeper = remote_class.remote(name, msgspec.msgpack.encode(plan))
     payload = _answer(keeper.deploy.remote(msgspec.msgpack.encode(plan), wait_s), wait_s + 30.0)
     return msgspec.msgpack.decode(payload, type=Where)
+
+
+def failover_by_keeper(name: str, place: int, to: str | None, wait_s: float) -> None:
+    """Have one part served from another disk. Raises what the keeper says, and NotFound."""
+    keeper = _keeper(name)
+    if keeper is None:
+        raise _not_deployed(name)
+    _answer(keeper.failover.remote(place, to, wait_s), wait_s + 90.0)
 
 
 def undeploy_by_keeper(name: str, wait_s: float) -> None:
@@ -238,7 +261,7 @@ def _answer(call: Any, wait_s: float) -> bytes:
     return found
 
 
-def _got(call: Any, wait_s: float, who: str) -> Any:
+def _got(call: Any, wait_s: float | None, who: str) -> Any:
     try:
         return ray.get(call, timeout=wait_s)
     except RayTaskError as error:

@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec.structs import replace
 
+from neverforget.actors.places import LONGTERM
 from neverforget.runtime.config import FIXED, STORE_TOML, Config, longterm_directory
 from neverforget.runtime.deployment import Description
 from neverforget.runtime.store_directory import REGIONS_FOLDER
@@ -21,7 +23,12 @@ from neverforget.runtime.stored_settings import store_toml
 from neverforget.storage.atomic_file import read_checked, write_atomic, write_checked
 from neverforget.storage.errors import Corrupt, NotFound, UnsupportedFormat
 from neverforget.storage.filesystem import FileSystem, LocalFileSystem
-from neverforget.storage.identity import check_identity, store_identity, write_identity
+from neverforget.storage.identity import (
+    IDENTITY_FILE,
+    check_identity,
+    store_identity,
+    write_identity,
+)
 
 if TYPE_CHECKING:
     from neverforget.storage.region_options import RegionOptions
@@ -31,11 +38,14 @@ _IGNORED = {"lost+found"}
 
 
 class Disk(msgspec.Struct, frozen=True):
-    """``path``: the real one, on its node. ``disk``: its id. ``description``: the copy on it."""
+    """``path``: the real one, on its node. ``disk``: its id. ``description``: the copy on it.
+    ``holds``: the parts whose regions were there when somebody looked, also those that were moved
+    elsewhere since."""
 
     path: str
     disk: str
     description: Description | None = None
+    holds: tuple[int, ...] = ()
 
 
 def look(path: str) -> Disk:
@@ -50,7 +60,7 @@ def _look(path: Path) -> Disk:
     fs = LocalFileSystem()
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
-        return read_disk(path)
+        return replace(read_disk(path), holds=_regions_in(path))
     except NotFound:
         others = sorted(set(fs.list_directory(path)) - _IGNORED - {f"{DEPLOYED_FILE}.tmp"})
         if others:
@@ -71,7 +81,7 @@ def read_disk(path: Path) -> Disk:
         found = msgspec.json.decode(content, type=Disk)
     except msgspec.MsgspecError as error:
         raise Corrupt(f"{file} cannot be read: {error}", file=str(file)) from error
-    return msgspec.structs.replace(found, path=str(path))
+    return replace(found, path=str(path), holds=())
 
 
 def describe(path: str, disk: str, description: Description) -> None:
@@ -89,10 +99,32 @@ def describe(path: str, disk: str, description: Description) -> None:
     _write(fs, Disk(path, disk, description))
     if description.state == "creating" and disk in description.disks:
         _make(fs, where, disk, description)
+    elif any(description.moved.get(place) for place in description.places_of(disk)):
+        _make_room(fs, where, description)
+
+
+def _regions_in(path: Path) -> tuple[int, ...]:
+    """The parts that have a directory here."""
+    folder = path / REGIONS_FOLDER
+    names = os.listdir(folder) if folder.is_dir() else []
+    found = sorted(int(name[1:]) for name in names if name[:1] == "p" and name[1:].isdecimal())
+    return (*found, LONGTERM) if longterm_directory(path).is_dir() else tuple(found)
+
+
+def _make_room(fs: FileSystem, path: Path, description: Description) -> None:
+    """For parts that were moved here: their owners make the regions. What stands here stays."""
+    for folder in (path / REGIONS_FOLDER, longterm_directory(path).parent):
+        if not fs.exists(folder):
+            fs.make_directory(folder)
+    if not fs.exists(path / STORE_TOML):
+        write_atomic(fs, path / STORE_TOML, store_toml(Config(**_fixed(description.config))))
+    fs.sync_directory(path)
+    if not fs.exists(path / IDENTITY_FILE):
+        write_identity(fs, path, store_identity(description.store_id))
 
 
 def _write(fs: FileSystem, disk: Disk) -> None:
-    content = msgspec.json.format(msgspec.json.encode(disk), indent=1)
+    content = msgspec.json.format(msgspec.json.encode(replace(disk, holds=())), indent=1)
     write_checked(fs, Path(disk.path) / DEPLOYED_FILE, content + b"\n")
 
 

@@ -15,7 +15,8 @@ from neverforget.runtime.deployment import (
 )
 from neverforget.runtime.setting_checks import check_seconds
 from neverforget.runtime.store_path import real_path
-from neverforget.storage.errors import InvalidArgument
+from neverforget.runtime.values import CONFIRMED, Confirmation
+from neverforget.storage.errors import ConfirmationRequired, InvalidArgument
 
 if TYPE_CHECKING:
     from neverforget.runtime.reaching import Wanted
@@ -65,6 +66,45 @@ def undeploy(name: str, *, address: str = "auto") -> None:
 
     deployed_cluster.join(address)
     deployed_cluster.undeploy_by_keeper(checked, DEPLOY_S)
+
+
+def failover(
+    name: str,
+    partition: int | str,
+    *,
+    confirm: Confirmation | None = None,
+    to: str | None = None,
+    address: str = "auto",
+    wait: float = DEPLOY_S,
+) -> None:
+    """Have a partition of the named store, or its "memories", served from another disk.
+
+    The owner there takes over what the store's replica holds, and the old one acknowledges nothing
+    at ``sync="replica"`` any more. Where the old disk is there its owner ends in order first, so
+    that nothing is missing; else what it had acknowledged at "disk" and not shipped, about a second
+    of it, comes back when that disk does. Vectors of memories are made anew. Other parts go on.
+
+    ``confirm`` must be ``nf.CONFIRMED``. ``to``: the node, by the id or name that Ray gives it;
+    None: where fewest parts are. Naming the node that it is on takes it back there, if somebody
+    else had taken it over. Returns when the part serves; ``wait``: seconds for that. After
+    Unavailable with outcome "unknown" it goes on by itself.
+
+    Raises ConfirmationRequired, NotFound (no such store), InvalidArgument (no such partition or
+    node, or a store without a replica), Unavailable (no other disk, the replica does not answer).
+    """
+    from neverforget.runtime.moving import checked_place, named
+
+    checked, place = checked_name(name), checked_place(partition)
+    check_seconds("wait", wait)
+    if confirm is not CONFIRMED:
+        raise ConfirmationRequired(
+            f"a failover ends the owner of {named(place)} for good, where it is now; pass "
+            "confirm=nf.CONFIRMED if it is meant"
+        )
+    from neverforget.runtime import deployed_cluster
+
+    deployed_cluster.join(address)
+    deployed_cluster.failover_by_keeper(checked, place, to, wait)
 
 
 def path_of(path: str | os.PathLike[str], wanted: Wanted) -> Path:

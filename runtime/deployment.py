@@ -6,8 +6,11 @@ A plan is a TOML file, or the same as a mapping::
     resource = "neverforget"               # offered by the nodes that may hold a part; or
     # label = { memory = "yes" }           # ... the labels that these nodes carry
     nodes = 2                              # so many must offer it before the store is made
+    failover = "auto"                      # needs settings.replica; "manual": only when told to
+    failover_after_s = 30                  # how long a disk is away before its parts are moved
     [settings]                             # of the store, as for ``open``
     partitions = 4
+    replica = "s3://bucket/memory"
 """
 
 from __future__ import annotations
@@ -27,18 +30,21 @@ from neverforget.runtime.config import CLIENT, FIXED, Config, named
 from neverforget.storage.errors import InvalidArgument
 
 RAY_PREFIX = "ray:"
+Failover = Literal["manual", "auto"]
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,127}")
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """``settings``: fixed and host settings that were named. ``resource`` counts where ``label`` is
-    empty."""
+    empty. ``failover_after_s`` counts where ``failover`` is "auto"."""
 
     path: str
     resource: str = "neverforget"
     label: dict[str, str] = {}
     nodes: int = 1
+    failover: Failover = "manual"
+    failover_after_s: float = 30.0
     settings: dict[str, Any] = {}
 
     @property
@@ -57,7 +63,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 class Description(msgspec.Struct, frozen=True, kw_only=True):
     """A deployed store. ``partitions``: the disk of each, by its id; ``longterm``: that of the
     memories, of their embedders and of the reflector. "creating": regions may still be missing;
-    "made": one that is missing is lost. The highest ``version`` counts.
+    "made": one that is missing is lost. The highest ``version`` counts. ``moved``: by the number
+    of the place, the term of the log there: it grows with every move. ``started``: the version
+    since which all owners are to have been started anew.
     """
 
     name: str
@@ -67,6 +75,10 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     partitions: tuple[str, ...]
     longterm: str
     settings: dict[str, Any]
+    moved: dict[int, int] = {}
+    started: int = 1
+    failover: Failover = "manual"
+    failover_after_s: float = 30.0
 
     def disk_of(self, place: int) -> str:
         return self.longterm if place in (LONGTERM, REFLECTOR) else self.partitions[place]
@@ -79,6 +91,11 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def disks(self) -> list[str]:
         return sorted({*self.partitions, self.longterm})
+
+    def places_of(self, disk: str) -> list[int]:
+        """Partitions, and LONGTERM for the memories."""
+        found = [n for n, where in enumerate(self.partitions) if where == disk]
+        return [*found, LONGTERM] if self.longterm == disk else found
 
     @property
     def config(self) -> Config:
@@ -152,6 +169,15 @@ def _check(plan: Plan, what: str) -> None:
         )
     if not 1 <= plan.nodes <= 10_000:
         raise InvalidArgument(f"{what}: nodes is {plan.nodes}; a store needs 1 or more")
+    if not 1 <= plan.failover_after_s <= 86_400:
+        raise InvalidArgument(
+            f"{what}: failover_after_s is {plan.failover_after_s}; give 1 to 86,400 seconds"
+        )
+    if plan.failover == "auto" and plan.settings.get("replica") is None:
+        raise InvalidArgument(
+            f'{what}: failover = "auto" moves a partition to a disk that has nothing of it, which '
+            "needs a replica; set settings.replica, or leave failover out"
+        )
     for word in (plan.resource, *plan.label, *plan.label.values()):
         if not _LABEL.fullmatch(word):
             raise InvalidArgument(f"{what}: {word!r} cannot be a resource or label")
@@ -177,12 +203,14 @@ def described(plan: Plan, name: str, store_id: str, disks: list[str]) -> Descrip
         partitions=spread,
         longterm=min(reversed(disks), key=spread.count),
         settings={**config.named, **{n: v for n, v in config.as_dict().items() if n in FIXED}},
+        failover=plan.failover,
+        failover_after_s=plan.failover_after_s,
     )
 
 
 def updated(found: Description, plan: Plan) -> Description:
-    """``found`` with the host settings of ``plan``. InvalidArgument where it would change what was
-    fixed when the store was made."""
+    """``found`` with the host settings of ``plan``; only these start owners anew. InvalidArgument
+    where it would change what was fixed when the store was made."""
     have = found.config.as_dict()
     asked = named(None, plan.settings).as_dict()
     for setting in sorted(FIXED & set(plan.settings)):
@@ -194,6 +222,14 @@ def updated(found: Description, plan: Plan) -> Description:
             )
     fixed = {n: v for n, v in found.settings.items() if n in FIXED}
     settings = {**{n: v for n, v in plan.settings.items() if n not in FIXED}, **fixed}
-    if settings == found.settings:
+    changed = msgspec.structs.replace(
+        found,
+        settings=settings,
+        failover=plan.failover,
+        failover_after_s=plan.failover_after_s,
+    )
+    if changed == found:
         return found
-    return msgspec.structs.replace(found, settings=settings, version=found.version + 1)
+    version = found.version + 1
+    started = found.started if settings == found.settings else version
+    return msgspec.structs.replace(changed, version=version, started=started)

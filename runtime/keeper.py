@@ -6,10 +6,11 @@ whose disks are all away is not taken for one that was never made.
 
 It looks at the cluster once a second. A node that offers what the plan wants is asked for the disk
 that it has; where that disk holds a part of the store and has no host on that node, one is started.
-A disk whose node is gone is away until a node has it again: its partitions move nowhere, and
-nothing is made anew for them. A disk that a second node has, too, stays where it was found first.
+A disk whose node is gone is away until a node has it again: its parts move only by a failover, see
+``keeper_moves.py``. A disk that a second node has, too, stays where it was found first.
 
-Regions are made in ``deploy`` only, and only before the store was complete for the first time.
+Regions are made in ``deploy``, before the store was complete for the first time, and by a failover,
+from the replica.
 """
 
 from __future__ import annotations
@@ -31,8 +32,11 @@ from neverforget.actors.messages import AnyReply, Failure, encoder, request_deco
 from neverforget.actors.places import LONGTERM, REFLECTOR
 from neverforget.actors.ports import failure
 from neverforget.runtime import deployed_cluster as cluster
+from neverforget.runtime.deployed_replica import prepare_replica
 from neverforget.runtime.deployment import Description, Plan, Where, described, updated
 from neverforget.runtime.keeper_disks import Disks, Found
+from neverforget.runtime.keeper_moves import Moves
+from neverforget.runtime.moving import check_movable, named, targets
 from neverforget.storage.errors import (
     InvalidArgument,
     NeverforgetError,
@@ -53,6 +57,7 @@ class Keeper:
         self._name = name
         self._plan = msgspec.msgpack.decode(plan, type=Plan)
         self._disks = Disks(name, self._plan)
+        self._moves = Moves(self._disks)
         self._started_us = time.time_ns() // 1000
         self._busy = threading.Lock()  # of what changes it
         self._ending = threading.Event()
@@ -83,6 +88,12 @@ class Keeper:
         """Create or update the store; ``where`` when its owners serve."""
         asked = msgspec.msgpack.decode(plan, type=Plan)
         answer: Answer = await self._in_pool(lambda: _told(lambda: self._deploy(asked, wait_s)))
+        return answer
+
+    async def failover(self, place: int, to: str | None, wait_s: float) -> Answer:
+        """Have one part served from another disk; when it is."""
+        work = lambda: _told(lambda: self._failover(place, to, wait_s))  # noqa: E731
+        answer: Answer = await self._in_pool(work)
         return answer
 
     async def undeploy(self) -> Answer:
@@ -118,7 +129,18 @@ class Keeper:
             places = [*range(len(description.partitions)), LONGTERM, REFLECTOR]
             owners = [self._view(description, place) for place in places]
         address = cluster.gcs_address()
-        return HostReply(id, os.getpid(), "keeper", self._started_us, 0, None, address, owners)
+        findings = tuple(self._moves.findings)
+        return HostReply(
+            id,
+            os.getpid(),
+            "keeper",
+            self._started_us,
+            0,
+            None,
+            address,
+            owners,
+            findings=findings,
+        )
 
     def _view(self, description: Description, place: int) -> OwnerView:
         name = description.owner(place)
@@ -128,7 +150,7 @@ class Keeper:
         view = None if found.told is None else found.told.owners.get(place)
         if view is None:
             return OwnerView(name, 0, found.node.name, "recovering", 0, "")
-        return OwnerView(name, view.pid, found.node.name, view.state, view.epoch, view.socket)
+        return msgspec.structs.replace(view, name=name, node=found.node.name)
 
     # ---- looking ---------------------------------------------------------------------------------
 
@@ -138,6 +160,7 @@ class Keeper:
                 with self._busy:
                     if not self._ending.is_set():
                         self._disks.look()
+                        self._moves.go_on()
             except Exception:
                 log.exception("looking at the nodes failed")
             self._first_look.set()
@@ -150,6 +173,7 @@ class Keeper:
             self._disks.look()
             if self._disks.description is None:  # whatever was asked for before came to nothing
                 self._plan, self._disks = plan, Disks(self._name, plan)
+                self._moves = Moves(self._disks)
         if plan.place != self._plan.place:
             raise InvalidArgument(
                 f"{self._name} is deployed at {self._plan.path} where nodes offer "
@@ -177,6 +201,8 @@ class Keeper:
 
     def _bring_about(self, description: Description, plan: Plan) -> None:
         """What was begun is completed; then the host settings are those of the plan."""
+        before, description = description, updated(description, plan)
+        self._prepare_replica(before, description)
         if description.state == "creating":
             away = [disk for disk in description.disks if disk not in self._disks.found]
             if away:
@@ -189,7 +215,16 @@ class Keeper:
             for found in self._disks.found.values():
                 self._disks.describe(found, made)
             description = made
-        self._disks.take(updated(description, plan))
+        if description != self._disks.description:
+            self._disks.take(description)
+
+    def _prepare_replica(self, before: Description, after: Description) -> None:
+        had = None if before.state == "creating" else before.config.replica
+        if after.config.replica in (None, had):
+            return
+        for found in self._disks.found.values():
+            cluster.on_node(found.node.id, prepare_replica, found.disk.path, had, after)
+            return
 
     def _missing(self, plan: Plan) -> str | None:
         """What hinders the store from serving everything, None: nothing."""
@@ -208,6 +243,44 @@ class Keeper:
                 reason = None if found is None or found.told is None else found.told.reason
                 waiting.append(f"{view.name} is {view.state}" + (f": {reason}" if reason else ""))
         return "; ".join(waiting) or None
+
+    # ---- moving ----------------------------------------------------------------------------------
+
+    def _failover(self, place: int, to: str | None, wait_s: float) -> None:
+        deadline = time.monotonic() + wait_s
+        with self._busy:
+            self._disks.look()
+            description = self._where().description
+            check_movable(description, place)
+            there = set(self._disks.found) - self._disks.leaving
+            if to is None:
+                chosen = targets(description, [place], there)
+            else:
+                chosen = {place: self._disks.named(to)}
+            self._moves.move(chosen)
+            self._disks.look()
+        while (waits_for := self._unserved(place)) is not None:
+            if time.monotonic() >= deadline:
+                raise Unavailable(
+                    f"{named(place)} was moved and does not serve yet: {waits_for}; that goes on "
+                    "by itself, see status",
+                    outcome="unknown",
+                )
+            time.sleep(0.1)
+
+    def _unserved(self, place: int) -> str | None:
+        """Why a part does not serve by the newest description; None: it does. Unavailable: it will
+        not by itself."""
+        description = self._disks.description
+        assert description is not None, "it was moved"
+        view = self._view(description, place)
+        found = self._disks.found.get(description.disk_of(place))
+        told = None if found is None else found.told
+        if told is None or told.version < description.version:
+            return f"its new disk is {view.state}" + (f": {told.reason}" if told else "")
+        if view.state == "quarantined":
+            raise Unavailable(f"{view.name} is quarantined: {view.reason}", outcome="unknown")
+        return None if view.state == "serving" else f"{view.name} is {view.state}: {view.reason}"
 
     def _undeploy(self) -> Where | None:
         self._ending.set()

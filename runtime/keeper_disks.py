@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import logging
+import time
 
 import msgspec
+from msgspec.structs import replace
 
 from neverforget.runtime import deployed_cluster as cluster
 from neverforget.runtime import deployed_disk as disk_side
 from neverforget.runtime.deployed_cluster import NodeHostHandle, RayNode
 from neverforget.runtime.deployed_disk import Disk
 from neverforget.runtime.deployment import Description, Plan, Told
-from neverforget.storage.errors import NeverforgetError, NotFound, UnsupportedFormat
+from neverforget.runtime.moving import newest
+from neverforget.storage.errors import (
+    InvalidArgument,
+    NeverforgetError,
+    NotFound,
+    Unavailable,
+    UnsupportedFormat,
+)
 
 log = logging.getLogger(__name__)
 _ANSWER_S = 5.0
@@ -30,7 +39,9 @@ class Found:
 
 class Disks:
     """Used by one thread at a time; others may read what is there. ``found``: by the ids of the
-    disks, only those that are there. ``conflict``: why they cannot be those of one store.
+    disks, only those that are there. ``away``: since when the others are, by the monotonic clock.
+    ``leaving``: disks whose nodes are about to end. ``conflict``: why the disks cannot be those of
+    one store.
     """
 
     def __init__(self, name: str, plan: Plan) -> None:
@@ -40,11 +51,28 @@ class Disks:
         self.description: Description | None = None
         self.conflict: str | None = None
         self.found: dict[str, Found] = {}
+        self.away: dict[str, float] = {}
+        self.leaving: set[str] = set()
         self._refused: dict[str, str] = {}  # nodes that offer and cannot be used, and why
 
     def and_refused(self) -> str:
         """For the end of an error."""
         return "".join(f"; {why}" for why in self._refused.values())
+
+    def named(self, node: str) -> str:
+        """The disk that is there on this node, given by its id, the beginning of that, or its name;
+        or the disk of this id. InvalidArgument: there is none, or several."""
+
+        def is_meant(disk: str, found: Found) -> bool:
+            begins = len(node) >= 6 and found.node.id.startswith(node)
+            return begins or node in (found.node.name, disk)
+
+        matching = [disk for disk, found in self.found.items() if is_meant(disk, found)]
+        if len(matching) == 1:
+            return matching[0]
+        there = ", ".join(f"{f.node.name} ({f.node.id})" for f in self.found.values())
+        what = f"{len(matching)} nodes are called" if matching else "no node offers a disk under"
+        raise InvalidArgument(f"{what} {node!r}; there are {there or 'none'}")
 
     def take(self, description: Description) -> None:
         """It counts from now on; ``describe`` brings it to a disk."""
@@ -71,8 +99,26 @@ class Disks:
             if node.id not in there:
                 self._find(node)
         self._take_newest()
-        for found in self.found.values():
+        self._note_away()
+        for found in self._in_order():
             self._host(found)
+
+    def _note_away(self) -> None:
+        needed = [] if self.description is None else self.description.disks
+        now = time.monotonic()
+        self.away = {d: self.away.get(d, now) for d in needed if d not in self.found}
+
+    def _in_order(self) -> list[Found]:
+        """Those first that have parts which were moved elsewhere: their owners end in order, with
+        everything shipped, before the next ones start."""
+        description = self.description
+        if description is None:
+            return []
+
+        def keeps_its_parts(found: Found) -> bool:
+            return set(found.disk.holds) <= set(description.places_of(found.disk.disk))
+
+        return sorted(self.found.values(), key=keeps_its_parts)
 
     def _find(self, node: RayNode) -> None:
         try:
@@ -113,11 +159,10 @@ class Disks:
             )
             log.error(self.conflict)
             return
-        newest = max(held, key=lambda each: each.version, default=None)
-        if newest is None:
-            return
-        if self.description is None or newest.version > self.description.version:
-            self.take(newest)
+        known = [] if self.description is None else [self.description]
+        counts = newest([*known, *held])
+        if counts is not None and counts != self.description:
+            self.take(counts)
 
     def _host(self, found: Found) -> None:
         """Have the part on this disk hosted, and ask how it is."""
@@ -127,17 +172,21 @@ class Disks:
         try:
             if found.disk.description != description:  # it was away while that changed
                 self.describe(found, description)
+            name = f"{description.store_id}-{found.disk.disk[:8]}-host-{found.node.id[:12]}"
             if found.disk.disk not in description.disks:
+                found.host = found.host or cluster.running_node_host(name, found.node.id)
+                self.end_host(found)
                 return
+            parts = description.places_of(found.disk.disk)
+            found.disk = replace(found.disk, holds=tuple({*found.disk.holds, *parts}))
             if found.host is None:
-                name = f"{description.store_id}-{found.disk.disk[:8]}-host-{found.node.id[:12]}"
-                name += f"-{description.version}"
                 found.host = cluster.start_node_host(
                     name, found.node.id, found.disk.path, found.disk.disk, description.store_id
                 )
             found.told = found.host.told(_ANSWER_S)
             if found.told.state == "serving" and found.told.version < description.version:
-                self.end_host(found)
+                found.host.follow(_STOP_S)
+                found.told = found.host.told(_ANSWER_S)
         except NotFound as error:
             log.warning("the host on %s: %s", found.node.name, error)
             found.host = found.told = None  # the next look starts another
@@ -146,10 +195,15 @@ class Disks:
             found.told = None
 
     def describe(self, found: Found, description: Description) -> None:
-        cluster.on_node(
-            found.node.id, disk_side.describe, found.disk.path, found.disk.disk, description
-        )
-        found.disk = msgspec.structs.replace(found.disk, description=description)
+        """Durable on that disk when it returns. Unavailable: perhaps; the disk is read again."""
+        try:
+            cluster.on_node(
+                found.node.id, disk_side.describe, found.disk.path, found.disk.disk, description
+            )
+        except Unavailable:
+            self.found.pop(found.disk.disk, None)
+            raise
+        found.disk = replace(found.disk, description=description)
 
     def end_host(self, found: Found) -> None:
         host, found.host, found.told = found.host, None, None

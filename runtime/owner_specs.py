@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from neverforget.actors.embedder_spec import EmbedderSpec
 from neverforget.actors.fusion import FusionConfig
 from neverforget.actors.longterm_spec import LongTermSpec
 from neverforget.actors.owner_spec import PartitionSpec
+from neverforget.actors.places import LONGTERM
 from neverforget.actors.reflector_spec import ReflectorSpec
 from neverforget.runtime import extractors, summarizers
 from neverforget.runtime.config import Config
@@ -24,6 +26,7 @@ class OwnerSpecs:
     """``host`` and ``folder`` (of sockets) None: the owners are objects of this process.
     ``reflects`` False: whatever the settings say, nothing is reflected by itself. ``place``: what
     stands in the names of actors for where the store is; "": its path. ``name``: of a deployed one.
+    ``terms``: of its logs that were moved, by the number of the place.
     """
 
     def __init__(
@@ -35,9 +38,11 @@ class OwnerSpecs:
         reflects: bool = True,
         place: str = "",
         name: str = "",
+        terms: Mapping[int, int] | None = None,
     ) -> None:
         self._store = store
         self._folder = folder
+        self._terms = terms or {}
         self._place = place or place_digest(store.path, store.store_id)[:8]
         config = store.config
         self._every = config.reflect_every_turns if reflects else 0
@@ -63,6 +68,7 @@ class OwnerSpecs:
         return PartitionSpec(
             directory=str(self._store.region(number)),
             partition=number,
+            replica_term=self._terms.get(number, 0),
             reflect_every=self._every,
             reflect_after_s=self._store.config.reflect_after_s if self._every else 0.0,
             **self._of(f"p{number}"),
@@ -73,6 +79,7 @@ class OwnerSpecs:
         config = self._store.config
         return LongTermSpec(
             directory=str(self._store.longterm),
+            replica_term=self._terms.get(LONGTERM, 0),
             embedder=config.embedder_name,
             fusion=fusion(config),
             chunk_over_characters=config.chunk_over_characters,

@@ -7,7 +7,8 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from neverforget.actors.messages import AnyReply, Failure, Request, encoder, reply_decoder
@@ -19,6 +20,7 @@ from neverforget.storage.errors import Unavailable
 if TYPE_CHECKING:
     from neverforget.actors.handles import OwnerHandle
 
+LOOK_S = 2.0  # between two looks at whether the owner is still the one
 TRY_S_MAX = 30.0  # one call of an actor; a lost one is noticed by then and asked again
 
 
@@ -30,10 +32,15 @@ def is_connected() -> bool:
 
 class RayChannel:
     """``actors``: the owners' names in Ray, in the order of the partitions; ``longterm``: that of
-    the long-term owner; ``others``: of more, by their numbers."""
+    the long-term owner; ``others``: of more, by their numbers. ``lost`` is told of an owner that
+    does not answer, on any thread, and may ``rename`` it: the next try goes there."""
 
     def __init__(
-        self, actors: tuple[str, ...], longterm: str, others: Mapping[int, str] | None = None
+        self,
+        actors: tuple[str, ...],
+        longterm: str,
+        others: Mapping[int, str] | None = None,
+        lost: Callable[[int], None] | None = None,
     ) -> None:
         from neverforget.actors.handles import OwnerHandle
 
@@ -41,7 +48,27 @@ class RayChannel:
         if longterm:
             self._handles[LONGTERM] = OwnerHandle(longterm)
         self._handles.update({n: OwnerHandle(name) for n, name in (others or {}).items()})
+        self._lost = lost
         self._closed = False
+
+    def rename(self, names: Mapping[int, str]) -> None:
+        """Other actors are these owners now."""
+        from neverforget.actors.handles import OwnerHandle
+
+        for number, name in names.items():
+            if self._handles[number].name != name:
+                self._handles[number] = OwnerHandle(name)
+
+    @property
+    def follows(self) -> bool:
+        """Owners may move."""
+        return self._lost is not None
+
+    def moved(self, partition: int, handle: OwnerHandle) -> bool:
+        """``handle`` does not answer: is another one the owner now?"""
+        if self._lost is not None:
+            self._lost(partition)
+        return self.handle(partition) is not handle
 
     def handle(self, partition: int) -> OwnerHandle:
         """The actor of an owner; Unavailable for the host, the reflector and the embedders: these
@@ -60,9 +87,12 @@ class RayChannel:
         message = encoder.encode(request)
         while True:
             handle = self.handle(partition)
+            moved = partial(self.moved, partition, handle) if self.follows else None
             try:
-                payload = handle.call(message, _try_s(deadline))
+                payload = handle.call(message, _try_s(deadline), moved)
             except Unavailable as error:
+                if moved is not None:
+                    moved()
                 time.sleep(tries.lost(error, sent=error.outcome == "unknown"))
                 continue
             reply = reply_decoder.decode(payload)
@@ -86,18 +116,36 @@ class AsyncRayChannel:
         while True:
             handle = self._channel.handle(partition)
             try:
-                async with asyncio.timeout(_try_s(deadline)):
-                    payload = await handle.call_async(message)
+                payload = await self._ask(partition, handle, message, _try_s(deadline))
             except TimeoutError as error:
                 await asyncio.sleep(tries.lost(error, sent=True))
                 continue
             except Unavailable as error:
+                if self._channel.follows:
+                    await asyncio.to_thread(self._channel.moved, partition, handle)
                 await asyncio.sleep(tries.lost(error, sent=error.outcome == "unknown"))
                 continue
             reply = reply_decoder.decode(payload)
             if not isinstance(reply, Failure):
                 return reply
             await asyncio.sleep(tries.refused(reply))
+
+    async def _ask(
+        self, partition: int, handle: OwnerHandle, message: bytes, timeout_s: float
+    ) -> bytes:
+        """TimeoutError: no answer in time, or somebody else would have to give it."""
+        if not self._channel.follows:
+            async with asyncio.timeout(timeout_s):
+                return await handle.call_async(message)
+        async with asyncio.timeout(timeout_s):
+            call = asyncio.ensure_future(handle.call_async(message))
+            try:
+                while not (await asyncio.wait({call}, timeout=LOOK_S))[0]:
+                    if await asyncio.to_thread(self._channel.moved, partition, handle):
+                        raise TimeoutError("it was moved meanwhile")
+                return call.result()
+            finally:
+                call.cancel()
 
     def close(self) -> None:
         """Nothing of its own to let go: the engine closes the channel."""

@@ -33,6 +33,8 @@ class HostInfo(Struct, frozen=True):
     """The process that hosts the store. ``role``: "serve" (a host of its own) or "application".
     ``linger_s``: seconds it stays after its last client, None for ever. ``metrics_port``: where Ray
     exports the metrics of its node (see docs/metrics.md), None: it exports none.
+    ``linger_s``: seconds it stays after its last client, None for ever. ``role`` "keeper": of a
+    deployed store; ``findings``: what it knows of old disks that returned.
     """
 
     pid: int
@@ -42,6 +44,7 @@ class HostInfo(Struct, frozen=True):
     linger_s: float | None
     ray_address: str | None
     metrics_port: int | None = None
+    findings: tuple[Finding, ...] = ()
 
 
 class ReplicaInfo(Struct, frozen=True):
@@ -229,7 +232,8 @@ class Status(Struct, frozen=True):
     def findings(self) -> tuple[Finding, ...]:
         """What recovery found, over all owners, and what has become of derived files since."""
         found = tuple(finding for owner in self.owners for finding in owner.findings)
-        return found + self.longterm.findings
+        host = () if self.host is None else self.host.findings
+        return found + self.longterm.findings + host
 
 
 class VerifyReport(Struct, frozen=True):

@@ -67,6 +67,7 @@ class Owner:
             "recovering" if welcome is None else welcome.state,
             0 if welcome is None else welcome.epoch,
             self.spec.socket,
+            None if welcome is None else welcome.reason,
         )
 
 
@@ -104,6 +105,15 @@ class Watchdog:
         self._stop.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
+
+    def watch(self, owner: Owner) -> None:
+        """This one, too, from now on."""
+        self.owners = [*self.owners, owner]
+
+    def leave(self, owner: Owner) -> None:
+        """Look at it no more: whoever asks for this ends it. Waits for a look that goes on."""
+        owner.replacing.acquire()
+        self.owners = [other for other in self.owners if other is not owner]
 
     def _run(self) -> None:
         while not self._stop.wait(self._options.interval_s):

@@ -122,6 +122,7 @@ def _host(reply: HostReply) -> HostInfo:
         reply.linger_s,
         reply.ray_address,
         reply.metrics_port or None,
+        tuple(finding(None, found) for found in reply.findings),
     )
 
 

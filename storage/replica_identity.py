@@ -1,11 +1,14 @@
-"""The identity that a log has in its replica, for a directory that is made again elsewhere."""
+"""What a replica says of a log to whoever is to make or move its directory."""
 
 from __future__ import annotations
 
+from neverforget.storage.errors import Corrupt
 from neverforget.storage.identity import Identity, longterm_identity, region_identity
 from neverforget.storage.object_store import ObjectStore
+from neverforget.storage.shipping_finding import Galloping
 from neverforget.storage.shipping_object import (
     OBJECT_HEADER_BYTES,
+    ObjectHeader,
     decode_header,
     log_prefix,
     object_key,
@@ -28,3 +31,18 @@ def new_identity(log: str, store_id: str) -> Identity:
     kind, _, number = log.partition("-")
     at = int(number)
     return region_identity(store_id, at) if kind == "partition" else longterm_identity(store_id, at)
+
+
+def last_header(objects: ObjectStore, log: str, store_id: str) -> ObjectHeader | None:
+    """That of the log's last object; None where nothing of it was ever shipped. Raises Unavailable,
+    Corrupt.
+    """
+    prefix, galloping = log_prefix(store_id, log), Galloping(0)
+    while (number := galloping.next) is not None:
+        galloping.answer(objects.head(object_key(prefix, number)) is not None)
+    if not galloping.last:
+        return None
+    start = objects.get_start(object_key(prefix, galloping.last), OBJECT_HEADER_BYTES)
+    if start is None:
+        raise Corrupt(f"object {galloping.last} of {prefix} was there and is not any more")
+    return decode_header(start)

@@ -31,7 +31,8 @@ NAMES = words(
     ReflectionReport Relation RestorePoint RestorePoints RestoreReport Role Session SessionInfo
     Status Store StoreClosed StoreLocked Timeframe Turn TurnRef Unavailable UnsupportedFormat
     VerifyReport WorkingItem WorkingMember WorkingMemory
-    aio connect deploy import_file integrations open restore restore_points testing undeploy
+    aio connect deploy failover import_file integrations open restore restore_points testing
+    undeploy
 """
 )
 
@@ -105,6 +106,7 @@ SIGNATURES = {
     nf.open: "path *host inline wait agent namespace config **overrides",
     nf.connect: "name *address agent namespace deadline",
     nf.deploy: "name config *address wait",
+    nf.failover: "name partition *confirm to address wait",
     nf.undeploy: "name *address",
     nf.restore: "path from_ *store_id at progress",
     nf.restore_points: "url store_id *limit",

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from neverforget import aio, integrations, testing
     from neverforget.runtime.agent_values import AgentInfo
     from neverforget.runtime.config import Config
-    from neverforget.runtime.deploying import deploy, undeploy
+    from neverforget.runtime.deploying import deploy, failover, undeploy
     from neverforget.runtime.importers import ImportReport, import_file
     from neverforget.runtime.memory_values import (
         Chunk,
@@ -151,6 +151,7 @@ __all__ = [
     "aio",
     "connect",
     "deploy",
+    "failover",
     "import_file",
     "integrations",
     "open",
@@ -163,7 +164,7 @@ __all__ = [
 _RUNTIME = {
     "agent_values": "AgentInfo",
     "config": "Config",
-    "deploying": "deploy undeploy",
+    "deploying": "deploy failover undeploy",
     "importers": "ImportReport import_file",
     "reflection_values": "FailedRange ReflectionInfo ReflectionReport",
     "restore_points": "LogPoints RestorePoint RestorePoints restore_points",

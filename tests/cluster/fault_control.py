@@ -40,7 +40,7 @@ class Calls:
         nf.undeploy(name, address=self.address)
 
     def failover(self, name: str, partition: int | str, to: str | None = None) -> None:
-        nf.failover(name, partition, confirm=nf.CONFIRMED, **({"to": to} if to else {}))
+        nf.failover(name, partition, confirm=nf.CONFIRMED, to=to)
 
     def owners(self, name: str, deadline: float = PATIENCE_S) -> list[dict[str, Any]]:
         """Those of the partitions, in their order."""
