@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
 from rich.text import Text
 
+from neverforget.runtime.cli_owners import last_errors, owners_table, state_text
 from neverforget.runtime.cli_reflect import print_failed, reflection_rows
 from neverforget.runtime.cli_render import (
     columns,
@@ -29,13 +30,13 @@ from neverforget.runtime.cli_store import (
     command,
     opened,
 )
+from neverforget.runtime.cli_watch import check, watch
+from neverforget.storage.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from neverforget.runtime.reflection_values import ReflectionInfo
-    from neverforget.runtime.status_values import Finding, LongTermInfo, OwnerInfo, Status
+    from neverforget.runtime.status_values import Finding, LongTermInfo, Status
     from neverforget.runtime.store import Store
-
-STATE_COLOURS = {"serving": "green", "recovering": "yellow", "readonly": "yellow"}
 
 
 def register(app: typer.Typer) -> None:
@@ -45,29 +46,60 @@ def register(app: typer.Typer) -> None:
 STATUS_EXAMPLES = """
 neverforget status ./memory
 neverforget status ./memory --json | jq '.owners[].state'
+neverforget status ./memory --watch
+neverforget status ray:memory --check --timeout 5
 """
 
 
-def status(store: StoreArgument, as_json: JsonOption = False) -> None:
+def status(
+    store: StoreArgument,
+    watched: Annotated[
+        bool, typer.Option("--watch", "-w", help="Look again and again, until Ctrl-C.")
+    ] = False,
+    every: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0.1, help="Between two looks.")
+    ] = 2.0,
+    looks: Annotated[
+        int | None, typer.Option("--limit", "-n", min=1, help="Look so many times, then end.")
+    ] = None,
+    checked: Annotated[
+        bool, typer.Option("--check", help="Only say whether all serve, for a probe.")
+    ] = False,
+    timeout: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0.1, help="For the answers of a --check.")
+    ] = 5.0,
+    as_json: JsonOption = False,
+) -> None:
     """Show who hosts the store, who owns its partitions and its memories, and how they are.
 
     Exit code 1 if not all of them serve.
+
+    With --check or --watch the store is never opened here: where nobody hosts it, --check ends with
+    exit code 4, and --watch waits for a host.
     """
+    if checked and watched:
+        raise InvalidArgument("--check looks once, --watch again and again; leave one of them out")
+    if checked:
+        check(store, timeout, as_json)
+        return
+    if watched:
+        watch(store, every, looks, as_json)
+        return
     with opened(store) as opened_store:
         found = _settled_status(opened_store)
-    states = [found.longterm.state, *(owner.state for owner in found.owners)]
-    healthy = all(state == "serving" for state in states)
     if as_json:
         totals: dict[str, Any] = {
             "sessions": found.sessions,
             "turns": found.turns,
             "memories": found.memories,
             "log_bytes": found.log_bytes,
+            "healthy": found.healthy,
+            "problems": list(found.problems),
         }
-        print_json({**msgspec.to_builtins(found), **totals, "healthy": healthy})
+        print_json({**msgspec.to_builtins(found), **totals})
     else:
         _print_status(found)
-    if not healthy:
+    if not found.healthy:
         raise typer.Exit(FAILED)
 
 
@@ -85,6 +117,8 @@ def _settled_status(store: Store) -> Status:
 
 def _print_status(found: Status) -> None:
     out = console()
+    if not out.is_terminal:
+        out.width = 1000  # lines are as long as they are
     host = found.host
     if host is None:
         hosted = "nobody (opened by this command)"
@@ -102,19 +136,21 @@ def _print_status(found: Status) -> None:
         "memories": _memories(found.longterm),
         "log": size(found.log_bytes),
     }
+    if host is not None and host.metrics_port is not None:
+        rows["metrics"] = f"port {host.metrics_port} of that node, /metrics"
     out.print(pairs("", rows))
     out.print()
-    numbers = ("pid", "epoch", "turns", "log", "queue", "restarts", "recovered in")
-    table = columns("partition", "state", *numbers, right=numbers)
-    for owner in found.owners:
-        table.add_row(*_owner_row(owner))
-    out.print(table)
+    out.print(owners_table(found, out.width))
     _print_longterm(found.longterm)
     _print_reflection(found.reflection)
     _print_replica(found)
     for owner in found.owners:
         if owner.reason:
             out.print(f"partition {owner.partition}: {printable(owner.reason)}", markup=False)
+    failed = last_errors(found)
+    if failed is not None:
+        out.print()
+        out.print(failed)
     print_findings(found.findings)
 
 
@@ -155,8 +191,8 @@ def _print_longterm(longterm: LongTermInfo) -> None:
     """How far what is derived from the memories has come."""
     out = console()
     out.print()
-    state = Text(longterm.state, STATE_COLOURS.get(longterm.state, "red"))
-    out.print(Text.assemble(("long-term owner  ", "bold"), state, f"  pid {longterm.pid}"))
+    state = state_text(longterm.state)
+    out.print(Text.assemble(("memories  ", "bold"), state, f"  pid {longterm.pid}"))
     out.print(pairs("", longterm_rows(longterm)))
 
 
@@ -191,20 +227,6 @@ def longterm_rows(longterm: LongTermInfo) -> dict[str, str]:
         "because": longterm.reason,
     }
     return rows | {name: said for name, said in optional.items() if said}
-
-
-def _owner_row(owner: OwnerInfo) -> tuple[str | Text, ...]:
-    return (
-        str(owner.partition),
-        Text(owner.state, STATE_COLOURS.get(owner.state, "red")),
-        str(owner.pid),
-        str(owner.epoch),
-        f"{owner.turns:,}",
-        size(owner.log_bytes),
-        str(owner.queue),
-        str(owner.restarts),
-        f"{owner.recovery_s * 1000:,.0f} ms",
-    )
 
 
 def print_findings(findings: tuple[Finding, ...]) -> None:

@@ -20,6 +20,7 @@ from neverforget.actors.longterm_messages import (
 from neverforget.actors.message_bases import Measured
 from neverforget.actors.messages import (
     Backup,
+    BackupReply,
     Settle,
     Status,
     StatusReply,
@@ -27,6 +28,7 @@ from neverforget.actors.messages import (
     VerifyReply,
 )
 from neverforget.runtime import reflecting
+from neverforget.runtime.gathering import Copied
 from neverforget.runtime.operation import HOST, LONGTERM, Call, Context, Operation
 from neverforget.runtime.status_values import (
     Finding,
@@ -103,7 +105,7 @@ def _partition_status(
         why = "no node of the cluster has its disk"
         return StatusReply(0, None, "away", why, 0, 0, 0)
     reply: StatusReply
-    if view is None:
+    if through == "inline":
         reply = yield Call(partition, Status(0))
         return reply
     try:
@@ -305,16 +307,19 @@ def settle(context: Context, timeout_s: float | None, progress: Progress | None)
 
 def backup(
     context: Context, regions: Path, longterm: Path, progress: Progress | None
-) -> Operation[None]:
+) -> Operation[list[Copied]]:
     """Have every partition copy its region into the folder ``regions``, and the long-term owner its
-    own to ``longterm``.
+    own to ``longterm``. In this order.
     """
     owners = context.owners
+    found: list[Copied] = []
     for done, owner in enumerate(owners, 1):
         target = longterm if owner == LONGTERM else regions / f"p{owner}"
-        yield Call(owner, Backup(0, str(target)), math.inf)
+        reply: BackupReply = yield Call(owner, Backup(0, str(target)), math.inf)
+        found.append(Copied(reply.bytes, reply.durable))
         if progress is not None:
             progress(done, len(owners))
+    return found
 
 
 def reindex(embedder: str, begin: bool) -> Operation[ReindexReply]:
