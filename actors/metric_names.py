@@ -58,6 +58,7 @@ GAUGES: Final[Mapping[str, str]] = {
 }
 COUNTERS: Final[Mapping[str, str]] = {
     "appends": "Changes (append, remember, hide, ...) that were acknowledged.",
+    "turns_appended": "Turns that were appended.",
     "syncs": "Syncs of the log.",
     "failures": "Requests answered with an error that is not the caller's.",
     "refusals": "Requests answered with an error that is the caller's.",
@@ -137,6 +138,7 @@ def _partition(told: StatusReply, meter: Meter, found: Observed) -> None:
         gauges["sessions"] = region.sessions
         gauges["turns"] = region.turns
         gauges["restarts"] = region.restarts
+        found.counters["turns_appended"] = region.appended
     if reflection is not None:
         gauges["reflection_turns"] = reflection.turns
         gauges["reflection_due"] = reflection.due

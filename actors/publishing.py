@@ -77,6 +77,8 @@ class Publication:
             self._sink.gauge(name, value)
         for name, total in found.counters.items():
             before = self._counted.get(name, 0)
+            if total < before:
+                before = 0  # of a log that was opened anew
             if total > before:
                 self._sink.count(name, total - before)
             self._counted[name] = total

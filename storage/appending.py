@@ -261,6 +261,7 @@ class Appender:
                 index.name(entered, *name)
             if agent is not None:
                 index.join(entered, agent)
+        self._state.appended += len(added.new)
         skipped = entered.skip_to(seq)
         named = self._enter_turns(entered, added.position, added.places, added.new)
         if skipped or nameless:

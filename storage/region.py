@@ -327,6 +327,7 @@ class Region(RegionReads, LogOwner):
             syncs=log.syncs,
             findings=list(state.findings),
             replica=self.replica_status(),
+            appended=state.appended,
         )
 
     def verify(self, before_each: Callable[[], None] = lambda: None) -> Verification:

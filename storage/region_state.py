@@ -62,6 +62,7 @@ class RegionState(LogState):
         super().__init__(fs, directory, partition, log, log_id, clock)
         self.index = index
         self.keys = Keys()
+        self.appended = 0  # turns, since it was opened
         every, after_s = options.reflect_every, options.reflect_after_s
         self.ledger = ReflectionLedger(index, log, clock, every, after_s)
 

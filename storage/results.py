@@ -158,3 +158,4 @@ class RegionStatus(Struct, array_like=True):
     syncs: int
     findings: list[Finding]
     replica: ReplicaStatus | None = None
+    appended: int = 0  # turns, since the region was opened

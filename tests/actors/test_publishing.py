@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -26,6 +27,7 @@ from neverforget.storage.errors import Unavailable
 from neverforget.storage.results import ReplicaStatus
 from tests.actors.longterm_owners import OwnedLongTerm
 from tests.actors.regions import PATIENCE_S, ManualClock, Owned, append
+from tests.fakes.crash_filesystem import Fault
 
 
 class Shelf:
@@ -69,7 +71,22 @@ def test_only_what_is_new_goes_out(owned: Owned) -> None:
     owned.ask(append(3))
     publication.publish(told(owned), meter)
     assert shelf.counts["appends"] == 3
+    assert shelf.counts["turns_appended"] == 3
     assert shelf.gauges["turns"] == 3 and shelf.gauges["serving"] == 1.0
+
+
+def test_turns_are_counted_on_over_a_log_that_is_opened_anew(owned: Owned) -> None:
+    shelf = Shelf()
+    publication = Publication(shelf)
+    owned.ask(append(1), append(2))
+    publication.publish(told(owned), owned.partition.meter)
+    owned.fs.inject(Fault("fdatasync", path=".seg", error=errno.EIO))
+    owned.ask(append(3))
+    owned.until("serving")
+    owned.ask(append(4))
+    publication.publish(told(owned), owned.partition.meter)
+    assert shelf.counts["turns_appended"] == 3
+    assert shelf.counts["failures"] == 0, "that is counted where it is answered, by a transport"
 
 
 def test_a_loop_that_does_not_answer_is_not_serving(owned: Owned) -> None:
