@@ -11,20 +11,31 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Protocol
 
+from crc32c import crc32c
+
+from neverforget.actors.backup_messages import (
+    ListCopy,
+    ListCopyReply,
+    ReadCopy,
+    ReadCopyReply,
+)
 from neverforget.actors.messages import (
     AnyReply,
+    AnyRequest,
     Backup,
     BackupReply,
     Verify,
     VerifyReply,
 )
 from neverforget.actors.ports import Pending, failure, internal_error
+from neverforget.storage.copy_list import CopyList
 from neverforget.storage.errors import Corrupt, NeverforgetError, Overloaded, Unavailable
 from neverforget.storage.results import Finding
 
 log = logging.getLogger(__name__)
 _WAITING_MAX = 16
 _FINDINGS_MAX = 10_000
+COPIES = (Backup, ListCopy, ReadCopy)
 
 
 class Verified(Protocol):
@@ -43,6 +54,10 @@ class Checked(Protocol):
 
     def backup(self, directory: Path, go_on: Callable[[], None], /) -> tuple[int, int]: ...
 
+    def list_copy(self) -> CopyList: ...
+
+    def read_copy(self, name: str, offset: int, n_bytes: int, /) -> bytes: ...
+
 
 class Checks:
     def __init__(self, name: str) -> None:
@@ -57,8 +72,9 @@ class Checks:
     def verify(self, region: Checked, pending: Pending, request: Verify) -> None:
         self._submit(pending, lambda: _verify(region, request, self._go_on))
 
-    def backup(self, region: Checked, pending: Pending, request: Backup) -> None:
-        self._submit(pending, lambda: _backup(region, request, self._go_on))
+    def copy(self, region: Checked, pending: Pending, request: AnyRequest) -> None:
+        """One of ``COPIES``."""
+        self._submit(pending, lambda: _copy(region, request, self._go_on))
 
     def close(self) -> None:
         """Everybody who waits is told that the owner ends."""
@@ -115,6 +131,12 @@ def _verify(region: Checked, request: Verify, go_on: Callable[[], None]) -> Veri
     return VerifyReply(request.id, findings, verification.records, verification.bytes)
 
 
-def _backup(region: Checked, request: Backup, go_on: Callable[[], None]) -> BackupReply:
-    size, durable = region.backup(Path(request.directory), go_on)
-    return BackupReply(request.id, size, durable)
+def _copy(region: Checked, request: AnyRequest, go_on: Callable[[], None]) -> AnyReply:
+    if isinstance(request, Backup):
+        size, durable = region.backup(Path(request.directory), go_on)
+        return BackupReply(request.id, size, durable)
+    if isinstance(request, ListCopy):
+        return ListCopyReply(request.id, region.list_copy())
+    assert isinstance(request, ReadCopy), f"{request} copies nothing"
+    data = region.read_copy(request.name, request.offset, request.length)
+    return ReadCopyReply(request.id, data, crc32c(data))

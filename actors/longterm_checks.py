@@ -7,6 +7,7 @@ from pathlib import Path
 
 from neverforget.actors.checks import Verified
 from neverforget.actors.longterm_indexing import Indexing
+from neverforget.storage.copy_list import CopyList
 from neverforget.storage.embedder_file import FIRST_FOLDER, EmbedderFile, write_embedder
 from neverforget.storage.filesystem import FileSystem
 from neverforget.storage.identity import read_identity
@@ -36,6 +37,12 @@ class CheckedLongTerm:
             fresh = EmbedderFile(held.name, held.model, held.dimension, FIRST_FOLDER)
             write_embedder(self._fs, directory, fresh)
         return copied
+
+    def list_copy(self) -> CopyList:
+        return self._region.list_copy()
+
+    def read_copy(self, name: str, offset: int, n_bytes: int, /) -> bytes:
+        return self._region.read_copy(name, offset, n_bytes)
 
 
 class _Verification:

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from neverforget.actors.activity_messages import ActivityAnswer, ActivityRequest
+from neverforget.actors.backup_messages import BackupAnswer, BackupRequest
 from neverforget.actors.host_messages import HostReply, HostStatus
 from neverforget.actors.longterm_messages import LongTermReply, LongTermRequest
 from neverforget.actors.message_bases import (
@@ -316,12 +317,13 @@ AnyRequest = (
     Hello | Append | Tail | Page | Get | Info | Sessions | Namespaces | Wait | Hide | Fork | Erase
     | Refuse | Audit | Status | Verify | Backup | Settle | HostStatus | LongTermRequest
     | ReflectionRequest | ReflectorRequest | WorkingRequest | ActivityRequest | Salvage
+    | BackupRequest
 )  # fmt: skip
 AnyReply = (
     Welcome | AppendedReply | WindowReply | SessionReply | SessionsReply | NamespacesReply
     | DoneReply | ErasureReply | AuditReply | StatusReply | VerifyReply | BackupReply | HostReply
     | Failure | LongTermReply | ReflectionReply | ReflectorReply
-    | WorkingAnswer | ActivityAnswer | SalvageReply
+    | WorkingAnswer | ActivityAnswer | SalvageReply | BackupAnswer
 )  # fmt: skip
 
 encoder = msgspec.msgpack.Encoder()

@@ -21,7 +21,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from neverforget.actors.checks import Checked, Checks
+from neverforget.actors.checks import COPIES, Checked, Checks
 from neverforget.actors.group_commit import (
     Mutations,
     Stage,
@@ -32,7 +32,6 @@ from neverforget.actors.messages import (
     PROTOCOL_VERSION,
     AnyReply,
     AnyRequest,
-    Backup,
     Failure,
     Status,
     Verify,
@@ -267,8 +266,8 @@ class RegionOwner(ShippedOwner[R]):
             return  # nobody waits for what changes nothing
         elif type(request) is Verify:
             self._checks.verify(self._checked(region), pending, request)
-        elif type(request) is Backup:
-            self._checks.backup(self._checked(region), pending, request)
+        elif type(request) in COPIES:
+            self._checks.copy(self._checked(region), pending, request)
         elif type(request) is Status:
             pending.reply(self._status(pending))
         else:

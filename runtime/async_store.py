@@ -20,6 +20,7 @@ from neverforget.runtime.reflection_values import ReflectionReport
 from neverforget.runtime.remote_verifying import with_replica
 from neverforget.runtime.scope import NamespaceLike, Scope
 from neverforget.runtime.status_values import Status, VerifyReport
+from neverforget.runtime.store import Store
 from neverforget.runtime.store_core import checked_agent, connecting, wanted_of
 from neverforget.runtime.values import Page, SessionInfo
 
@@ -172,7 +173,12 @@ class AsyncStore(AsyncMemoryMethods, AsyncWorkingMethods, AsyncForgettingMethods
         directory: str | os.PathLike[str],
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
-        """As ``Store.backup``; the copy is synced to disk when this returns."""
+        """As ``Store.backup``; the copy is synced to disk when this returns. That of a deployed
+        store is written in a worker thread, which calls ``progress``."""
+        if self._deployed:
+            plain = Store(self._lease, self._scope, self._config)
+            await asyncio.to_thread(plain.backup, directory, progress)
+            return
         await self._run(self._backup(directory, progress))
 
     async def close(self) -> None:

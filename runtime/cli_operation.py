@@ -24,6 +24,7 @@ from neverforget.runtime.cli_render import (
 from neverforget.runtime.cli_status import print_findings
 from neverforget.runtime.cli_store import (
     FAILED,
+    RAY_PREFIX,
     THE_STORE,
     JsonOption,
     StoreArgument,
@@ -33,7 +34,7 @@ from neverforget.runtime.cli_store import (
 )
 
 if TYPE_CHECKING:
-    pass
+    from neverforget.runtime.status_values import VerifyReport
 
 
 def register(app: typer.Typer) -> None:
@@ -113,8 +114,11 @@ def verify(
 
     Exit code 1 if bytes are lost.
     """
-    with opened(store) as opened_store, errors().status("reading every record") as _:
-        report = opened_store.verify(remote=remote)
+    with errors().status("reading every record") as _:
+        report = _verify_backup(store) if not remote else None
+        if report is None:
+            with opened(store) as opened_store:
+                report = opened_store.verify(remote=remote)
     if as_json:
         print_json(msgspec.to_builtins(report))
     else:
@@ -127,6 +131,16 @@ def verify(
         print_findings(report.findings)
     if not report.ok:
         raise typer.Exit(FAILED)
+
+
+def _verify_backup(store: str) -> VerifyReport | None:
+    """None: STORE is not a backup as it was made."""
+    from neverforget.runtime.backups import is_untouched_backup, verify_backup
+
+    if store.startswith(RAY_PREFIX):
+        return None
+    path = store_path(store)
+    return verify_backup(path) if is_untouched_backup(path) else None
 
 
 CONFIG_EXAMPLES = """

@@ -12,11 +12,14 @@ import typer
 
 from neverforget.runtime.cli_memory_render import remarks_of
 from neverforget.runtime.cli_render import (
+    columns,
     console,
     errors,
+    local,
     pairs,
     print_json,
     print_problems,
+    printable,
     progress_bar,
     size,
 )
@@ -51,6 +54,7 @@ def register(app: typer.Typer) -> None:
     command(app, "import", import_, IMPORT_EXAMPLES, MOVING)
     command(app, "export", export, EXPORT_EXAMPLES, MOVING)
     command(app, "backup", backup, BACKUP_EXAMPLES, MOVING)
+    command(app, "backups", backups, BACKUPS_EXAMPLES, MOVING)
 
 
 IMPORT_EXAMPLES = """
@@ -243,8 +247,39 @@ def _write(
 
 BACKUP_EXAMPLES = """
 neverforget backup ./memory ./backups/2026-11-30
-neverforget status ./backups/2026-11-30          (a backup is a store)
+neverforget verify ./backups/2026-11-30          (reads all of it, and writes nothing)
+neverforget backup ray:memory ./backups/memory   (of a deployed store, gathered here)
 """
+
+
+BACKUPS_EXAMPLES = """
+neverforget backups ./backups
+neverforget backups ./backups --json | jq -r .[-1].path
+"""
+
+
+def backups(
+    directory: Annotated[
+        str, typer.Argument(metavar="DIRECTORY", help="Holds backups, or is one.")
+    ],
+    as_json: JsonOption = False,
+) -> None:
+    """List the complete backups in a directory, the newest last."""
+    from neverforget.runtime.backups import backups as list_backups
+
+    found = list_backups(directory)
+    if as_json:
+        print_json(msgspec.to_builtins(found))
+        return
+    table = columns("backup", "of", "store", "partitions", "size", right=("partitions",))
+    for info in found:
+        opened_since = "  opened since" if info.opened else ""
+        at = local(info.at, seconds=True)
+        table.add_row(
+            printable(info.path), at, info.store_id, str(info.partitions),
+            size(info.bytes) + opened_since,
+        )  # fmt: skip
+    console().print(table)
 
 
 def backup(

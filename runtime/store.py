@@ -232,9 +232,10 @@ class Store(MemoryMethods, WorkingMethods, ForgettingMethods):
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
         """Copy the store, each partition as it is durable when its turn comes, into a new or empty
-        directory on the host's node. The copy is itself a store, of the same id. It is synced to
+        directory on the host's node; of a deployed store, on the node of this process, gathered
+        from all. The copy is itself a store, of the same id, without a replica. It is synced to
         disk when this returns; interrupted, it is no store yet. progress: called with (partitions
-        done, all).
+        done, all). See ``backups`` and ``verify_backup``.
         """
         self._run(self._backup(directory, progress))
 

@@ -27,6 +27,7 @@ from neverforget.runtime.config import (
 )
 from neverforget.runtime.embedder_names import check_name
 from neverforget.runtime.engine import Engine, Lease
+from neverforget.runtime.gathering import gather
 from neverforget.runtime.memory_arguments import checked_id
 from neverforget.runtime.memory_values import DeletionReport, Memory
 from neverforget.runtime.operation import Context, Operation, SessionPlace
@@ -37,6 +38,7 @@ from neverforget.runtime.session_core import SessionCore
 from neverforget.runtime.setting_checks import check_seconds_or_zero
 from neverforget.runtime.status_values import Status, VerifyReport
 from neverforget.runtime.store_path import real_path
+from neverforget.runtime.stored_settings import store_toml, without_replica
 from neverforget.runtime.timeframe_argument import RangeUs, TimeframeLike, resolved_us
 from neverforget.runtime.values import AuditEntry, Page, SessionInfo
 from neverforget.runtime.whole_store import Progress
@@ -44,7 +46,7 @@ from neverforget.storage.atomic_file import write_atomic
 from neverforget.storage.audit_index import OPERATIONS
 from neverforget.storage.errors import InvalidArgument, NeverforgetError, NotFound, OutOfSpace
 from neverforget.storage.filesystem import LocalFileSystem
-from neverforget.storage.identity import read_identity, write_identity
+from neverforget.storage.identity import store_identity, write_identity
 
 NAMESPACE_DEPTH_MAX = 64
 
@@ -242,26 +244,34 @@ class StoreCore:
         self, directory: str | os.PathLike[str], progress: Progress | None
     ) -> Operation[None]:
         target = real_path(directory, "directory")
-        if self._engine.reach.kind == "deployed":
-            raise InvalidArgument(
-                "the parts of a deployed store lie on several nodes, and backup writes on one; "
-                "undeploy it and copy each node's folder"
-            )
-        source = self._engine.path
+        source, deployed = self._engine.path, self._deployed
         regions, longterm = target / "regions", longterm_directory(target)
         with _writing(target):
             _check_backup_place(target, source)
             for folder in (regions, longterm.parent):
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        yield from whole_store.backup(self._context, regions, longterm, progress)
+            copy = gather if deployed else whole_store.backup
+            copied = yield from copy(self._context, regions, longterm, progress)
         # The identity comes last: a backup that was interrupted is no store.
         fs = LocalFileSystem()
         with _writing(target):
-            if (source / STORE_TOML).exists():
-                write_atomic(fs, target / STORE_TOML, (source / STORE_TOML).read_bytes())
+            if deployed:
+                settings = store_toml(self._config.replaced(replica=None))
+            else:
+                kept = source / STORE_TOML
+                settings = kept.read_bytes() if kept.exists() else b""
+            write_atomic(fs, target / STORE_TOML, without_replica(settings))
             for folder in (regions, longterm.parent):
                 fs.sync_directory(folder)
-            write_identity(fs, target, read_identity(fs, source))
+            from neverforget.runtime.backups import note_backup
+
+            note_backup(target, self._engine.store_id, copied)
+            write_identity(fs, target, store_identity(self._engine.store_id))
+
+    @property
+    def _deployed(self) -> bool:
+        """Its parts lie on the nodes of a cluster."""
+        return self._engine.reach.kind == "deployed"
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from neverforget.storage.filesystem import LocalFileSystem
 
 log = logging.getLogger(__name__)
 _REPLICA, _HOST_TABLE = "replica", "[host]"
+_NAMES_REPLICA = re.compile(r"\s*replica\s*=")
 
 
 def read_stored(path: Path) -> dict[str, Any]:
@@ -91,6 +93,16 @@ def store_toml(config: Config) -> bytes:
     return ("\n".join(lines) + "\n").encode()
 
 
+def without_replica(content: bytes) -> bytes:
+    """A ``store.toml`` for a copy of the store, which must not ship under the same name."""
+    lines = content.decode().splitlines()
+    left = [
+        f"# {line}  # a copy ships nowhere by itself" if _NAMES_REPLICA.match(line) else line
+        for line in lines
+    ]
+    return ("\n".join(left) + "\n").encode()
+
+
 def keep_replica(path: Path, config: Config, stored: Mapping[str, Any]) -> None:
     """A replica that was named for a store that had none is put into its ``store.toml``, with what
     was named about it: the next host, who names nothing, must ship there too. Nothing else of the
@@ -106,7 +118,10 @@ def keep_replica(path: Path, config: Config, stored: Mapping[str, Any]) -> None:
         if config.sources[n] == "argument" and n not in stored
     ]
     try:
-        lines = file.read_text().splitlines() if file.exists() else []
+        content = file.read_text() if file.exists() else ""
+        if _REPLICA in msgspec.toml.decode(content).get("host", {}):
+            return  # since it was read: the store is new
+        lines = content.splitlines()
         tables = [line.partition("#")[0].strip() for line in lines]
         if _HOST_TABLE not in tables:
             lines += ["", _HOST_TABLE]

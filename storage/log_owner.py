@@ -10,9 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from neverforget.storage.backup import back_up
+from neverforget.storage.backup_pieces import list_copy, read_piece
+from neverforget.storage.copy_list import CopyList
 from neverforget.storage.directory_lock import DirectoryLock
 from neverforget.storage.errors import OutOfSpace
 from neverforget.storage.log_state import LogState
+from neverforget.storage.segments import SegmentInfo
 
 if TYPE_CHECKING:
     from neverforget.storage.old_logs import Aside
@@ -102,6 +105,16 @@ class LogOwner:
         What is only staged or written is not in it: ``sync`` first.
         """
         return back_up(self._owned, directory, before_each)
+
+    def segments(self) -> list[SegmentInfo]:
+        return self._log.segments()
+
+    def list_copy(self) -> CopyList:
+        """The files of such a copy, for who reads them with ``read_copy``, on any thread."""
+        return list_copy(self._owned)
+
+    def read_copy(self, name: str, offset: int, n_bytes: int) -> bytes:
+        return read_piece(self._owned, name, offset, n_bytes)
 
     def seal(self) -> None:
         """An orderly end: everything durable, and headers aside, so that the next opening is fast.

@@ -24,15 +24,15 @@ def words(text: str) -> list[str]:
 
 NAMES = words(
     """
-    CONFIRMED AgentInfo AuditEntry Chunk Config Confirmation ConfirmationRequired Conflict Context
-    ContextItem Corrupt DeletionReport EmbedderMismatch ErasureReport FailedRange Finding Hit Hits
-    HostInfo ImportReport InvalidArgument LeftOut LogPoints LongTermInfo Memory NeverforgetError
-    NotFound OutOfSpace Overloaded OwnerFenced OwnerInfo Page Poisoned ReflectionInfo
-    ReflectionReport Relation RestorePoint RestorePoints RestoreReport Role Session SessionInfo
-    Status Store StoreClosed StoreLocked Timeframe Turn TurnRef Unavailable UnsupportedFormat
-    VerifyReport WorkingItem WorkingMember WorkingMemory
-    aio connect deploy failover import_file integrations open restore restore_points testing
-    undeploy
+    CONFIRMED AgentInfo AuditEntry BackupInfo Chunk Config Confirmation ConfirmationRequired
+    Conflict Context ContextItem Corrupt DeletionReport EmbedderMismatch ErasureReport FailedRange
+    Finding Hit Hits HostInfo ImportReport InvalidArgument LeftOut LogPoints LongTermInfo Memory
+    NeverforgetError NotFound OutOfSpace Overloaded OwnerFenced OwnerInfo Page Poisoned
+    ReflectionInfo ReflectionReport Relation RestorePoint RestorePoints RestoreReport Role Session
+    SessionInfo Status Store StoreClosed StoreLocked Timeframe Turn TurnRef Unavailable
+    UnsupportedFormat VerifyReport WorkingItem WorkingMember WorkingMemory
+    aio backups connect deploy failover import_file integrations open restore restore_points testing
+    undeploy verify_backup
 """
 )
 
@@ -86,6 +86,7 @@ FIELDS = {
     nf.DeletionReport: "start stop forgotten restored archived unarchived purged erased turns "
     "refused by entries",
     nf.VerifyReport: "ok findings records bytes objects",
+    nf.BackupInfo: "path store_id at partitions bytes opened",
     nf.RestoreReport: "store_id partitions sessions turns memories objects bytes at erasures",
     nf.RestorePoints: "store_id logs points",
     nf.RestorePoint: "at turns objects bytes",
@@ -108,6 +109,8 @@ SIGNATURES = {
     nf.deploy: "name config *address wait",
     nf.failover: "name partition *confirm to address wait",
     nf.undeploy: "name *address",
+    nf.backups: "directory",
+    nf.verify_backup: "directory",
     nf.restore: "path from_ *store_id at progress",
     nf.restore_points: "url store_id *limit",
     nf.Store.verify: "*remote",

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     __version__: str
     from neverforget import aio, integrations, testing
     from neverforget.runtime.agent_values import AgentInfo
+    from neverforget.runtime.backups import BackupInfo, backups, verify_backup
     from neverforget.runtime.config import Config
     from neverforget.runtime.deploying import deploy, failover, undeploy
     from neverforget.runtime.importers import ImportReport, import_file
@@ -96,6 +97,7 @@ __all__ = [
     "CONFIRMED",
     "AgentInfo",
     "AuditEntry",
+    "BackupInfo",
     "Chunk",
     "Config",
     "Confirmation",
@@ -149,6 +151,7 @@ __all__ = [
     "WorkingMember",
     "WorkingMemory",
     "aio",
+    "backups",
     "connect",
     "deploy",
     "failover",
@@ -159,10 +162,12 @@ __all__ = [
     "restore_points",
     "testing",
     "undeploy",
+    "verify_backup",
 ]
 
 _RUNTIME = {
     "agent_values": "AgentInfo",
+    "backups": "BackupInfo backups verify_backup",
     "config": "Config",
     "deploying": "deploy failover undeploy",
     "importers": "ImportReport import_file",
