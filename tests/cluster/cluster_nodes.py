@@ -82,10 +82,10 @@ class RayNodes:
         self.net = net or Net()
         self.head = "a"
         self.port = _free_port(self.net.address("a")) if net is None else 6399
-        self._environment = dict(environment)
+        self.settings = dict(environment)  # of Ray, for nodes that start from now on
         if persistent:
-            self._environment["RAY_gcs_storage"] = "rocksdb"
-            self._environment["RAY_gcs_storage_path"] = str(self.folder / "gcs")
+            self.settings["RAY_gcs_storage"] = "rocksdb"
+            self.settings["RAY_gcs_storage_path"] = str(self.folder / "gcs")
         self._nodes: dict[str, subprocess.Popen[bytes]] = {}
         self._known: dict[str, dict[int, psutil.Process]] = {}
 
@@ -100,13 +100,15 @@ class RayNodes:
         return self.folder / "data" / node
 
     def environment(self, node: str) -> dict[str, str]:
+        # Where none may keep bytecode, each of its workers would compile the package anew.
+        mine = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
         return {
-            **os.environ,
+            **mine,
             "RAY_AUTH_MODE": "disabled",
             "RAY_USAGE_STATS_ENABLED": "0",
             "NF_DATA": str(self.data(node)),
             "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]),
-            **self._environment,
+            **self.settings,
         }
 
     def runs(self, node: str) -> bool:

@@ -15,14 +15,16 @@ from tests.cluster.fault_scenarios import lives, ready
 from tests.cluster.fault_world import World
 from tests.faults.writing import Row
 
-# So long raylets and workers look for a head that is gone; a minute by default.
+# So long raylets and workers look for a head that is gone; 60 s by default.
+_RECONNECT = "RAY_gcs_rpc_server_reconnect_timeout_s"
 _RECONNECT_S = 15
+_PATIENT_S = 300  # on a machine where a head takes a minute to start
 
 
 def head_killed_and_back() -> Row:
     """[27] The head is killed; its GCS kept its state in RocksDB. Appends of clients go on while it
     is away, an owner is killed meanwhile, and the head starts again where it was."""
-    nodes = RayNodes(environment=QUICK, persistent=True)
+    nodes = RayNodes(environment={**QUICK, _RECONNECT: str(_PATIENT_S)}, persistent=True)
     world = None
     try:
         ready(nodes, "a", "b", "c")
@@ -62,11 +64,12 @@ def head_killed_and_back() -> Row:
 def head_killed_for_good() -> Row:
     """[27] The head is killed and nothing of it was kept: the cluster ends. Another one is started
     and the store deployed again: everything is there."""
-    times = {"RAY_gcs_rpc_server_reconnect_timeout_s": str(_RECONNECT_S)}
-    nodes = RayNodes(environment={**QUICK, **times})
+    nodes = RayNodes()
     world = None
     try:
-        ready(nodes, "a", "b", "c")
+        ready(nodes, "a")
+        nodes.settings[_RECONNECT] = str(_RECONNECT_S)
+        ready(nodes, "b", "c")
         world = World(nodes, "head-gone", control="b")
         before = [world.write("b"), world.write("c")]
         world.progress()
@@ -81,6 +84,7 @@ def head_killed_for_good() -> Row:
             nodes.kill(name)
         world.control.close()
         shutil.rmtree(nodes.folder / "ray", ignore_errors=True)
+        del nodes.settings[_RECONNECT]
         ready(nodes, "a", "b", "c")
         world.control = Control(nodes, "b")
         world.control("deploy", name=world.name, plan=world.plan)

@@ -16,7 +16,7 @@ from neverforget.storage.log_heads import heads_of
 from neverforget.storage.region import Region
 from tests.cluster.cluster_nodes import PATIENCE_S, RayNodes, until
 from tests.cluster.fault_control import Control
-from tests.faults.acknowledged import judge
+from tests.faults.acknowledged import Verdict, judge, on_replica
 from tests.faults.writing import Row, Writing, told_folder
 
 SEGMENT_BYTES = 1 << 18  # small: owners roll and make side files all the time
@@ -136,21 +136,35 @@ class World:
 
     # ---- the end ---------------------------------------------------------------------------------
 
-    def finish(self, scenario: str, *, killed: Sequence[Writing] = (), verify: bool = True) -> Row:
-        """Writers end, a fresh client reads, the judge judges. ``killed``: died with a node."""
+    def finish(
+        self,
+        scenario: str,
+        *,
+        killed: Sequence[Writing] = (),
+        disk_lost: bool = False,
+        salvage: bool = False,
+    ) -> Row:
+        """Writers end, a fresh client reads, the judge judges. ``killed``: died with a node.
+        ``disk_lost``: for good; only what was said at "replica" is promised. ``salvage``: a disk
+        came back, and what it had is waited for."""
         codes = {writer.name: writer.stop() for writer in self.writers}
         ended = {writer.name for writer in killed}
-        verdict = judge(
+        verdict = self._judged(disk_lost)
+        if salvage:
+            until(lambda: not self._judged(disk_lost).lost, "what the old disk had to come back")
+            verdict = self._judged(disk_lost)
+        row = Row(scenario, verdict)
+        bad = [name for name, code in codes.items() if code and name not in ended]
+        row.problems += [f"writer {name} ended with {codes[name]}" for name in bad]
+        row.problems += self.control("verify", name=self.name)
+        return row
+
+    def _judged(self, disk_lost: bool) -> Verdict:
+        return judge(
             {writer.name: writer.lines() for writer in self.writers},
             self.control.read(self.name, self.all_sessions),
+            lambda _, number: on_replica(number) or not disk_lost,
         )
-        row = Row(scenario, verdict)
-        row.problems += [
-            f"writer {n} ended with {c}" for n, c in codes.items() if c and n not in ended
-        ]
-        if verify:
-            row.problems += self.control("verify", name=self.name)
-        return row
 
     def cold(self, row: Row) -> None:
         """Undeploy; then what the disks say: no record of an older epoch behind a newer one."""
