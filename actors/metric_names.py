@@ -25,6 +25,7 @@ TAGS: Final[tuple[str, ...]] = ("store", "partition")
 # so on; a dashboard selects by name.
 GAUGES: Final[Mapping[str, str]] = {
     "serving": "1: the owner serves; 0: it does not, or does not answer.",
+    "available": "Of a deployed store, said by its keeper: 1: the owner is there and serves.",
     "queue": "Requests that wait at the owner.",
     "clients": "Open connections.",
     "last_error_timestamp_seconds": "When something last went wrong; 0: never since it began.",

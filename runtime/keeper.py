@@ -35,6 +35,7 @@ from neverforget.runtime import deployed_cluster as cluster
 from neverforget.runtime.deployed_replica import prepare_replica
 from neverforget.runtime.deployment import Description, Plan, Where, described, updated
 from neverforget.runtime.keeper_disks import Disks, Found
+from neverforget.runtime.keeper_metrics import MEMORIES, KeeperMetrics
 from neverforget.runtime.keeper_moves import Moves
 from neverforget.runtime.moving import check_movable, named, targets
 from neverforget.storage.errors import (
@@ -58,6 +59,7 @@ class Keeper:
         self._plan = msgspec.msgpack.decode(plan, type=Plan)
         self._disks = Disks(name, self._plan)
         self._moves = Moves(self._disks)
+        self._metrics = KeeperMetrics(name)
         self._started_us = time.time_ns() // 1000
         self._busy = threading.Lock()  # of what changes it
         self._ending = threading.Event()
@@ -152,6 +154,13 @@ class Keeper:
             return OwnerView(name, 0, found.node.name, "recovering", 0, "")
         return msgspec.structs.replace(view, name=name, node=found.node.name)
 
+    def _states(self) -> list[tuple[str, str]]:
+        description = self._disks.description
+        if description is None or description.state != "made":
+            return []
+        places = {str(n): n for n in range(len(description.partitions))} | {MEMORIES: LONGTERM}
+        return [(name, self._view(description, place).state) for name, place in places.items()]
+
     # ---- looking ---------------------------------------------------------------------------------
 
     def _run(self) -> None:
@@ -161,6 +170,7 @@ class Keeper:
                     if not self._ending.is_set():
                         self._disks.look()
                         self._moves.go_on()
+                        self._metrics.publish(self._states())
             except Exception:
                 log.exception("looking at the nodes failed")
             self._first_look.set()

@@ -23,6 +23,7 @@ from neverforget.actors.publishing import (
     Thinned,
 )
 from neverforget.actors.reflector_messages import ReflectorStatusReply
+from neverforget.runtime.keeper_metrics import AVAILABLE, KeeperMetrics
 from neverforget.storage.errors import Unavailable
 from neverforget.storage.results import ReplicaStatus
 from tests.actors.longterm_owners import OwnedLongTerm
@@ -123,7 +124,33 @@ def test_every_metric_is_said_by_somebody(owned: Owned, longterm: OwnedLongTerm)
     ):
         found = observed(reply, meter)
         said |= {*found.gauges, *found.counters, *found.latencies}
-    assert said == {*GAUGES, *COUNTERS, *HISTOGRAMS}
+    assert said | {AVAILABLE} == {*GAUGES, *COUNTERS, *HISTOGRAMS}
+
+
+def test_a_keeper_publishes_whom_it_finds() -> None:
+    shelves: dict[str, Shelf] = {}
+
+    def make(store: str, partition: str) -> Shelf:
+        assert store == "memory"
+        return shelves.setdefault(partition, Shelf())
+
+    metrics = KeeperMetrics("memory", make)
+    metrics.publish([("0", "serving"), ("1", "away"), ("memories", "recovering")])
+    assert {name: shelf.gauges[AVAILABLE] for name, shelf in shelves.items()} == {
+        "0": 1.0, "1": 0.0, "memories": 0.0,
+    }  # fmt: skip
+    metrics.publish([("1", "serving")])
+    assert shelves["1"].gauges[AVAILABLE] == 1.0
+
+
+def test_a_keeper_goes_on_without_its_metrics(caplog: pytest.LogCaptureFixture) -> None:
+    def make(store: str, partition: str) -> Shelf:
+        raise RuntimeError("Ray has ended")
+
+    metrics = KeeperMetrics("memory", make)
+    for _ in range(2):
+        metrics.publish([("0", "serving")])
+    assert caplog.text.count("not published any more") == 1
 
 
 # ---- thinning ------------------------------------------------------------------------------------
