@@ -6,8 +6,7 @@ an erasure reaches whatever is there of what it named, changed or not: what was 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -25,11 +24,8 @@ from neverforget.storage.longterm_state import LongTermState
 from neverforget.storage.old_versions import OldVersions
 from neverforget.storage.record import body_of
 from neverforget.storage.salvage_reading import OldRecord
-from neverforget.storage.salvaging import BY, CannotBeSalvaged
+from neverforget.storage.salvaging import BY, CannotBeSalvaged, Salvaging
 from neverforget.storage.slices import in_one_go
-
-if TYPE_CHECKING:
-    from neverforget.storage.longterm_salvaging import LongTermSalvaging
 
 # What a memory must be for it, and what it is where that is done already.
 _FROM = {
@@ -49,7 +45,8 @@ _DONE = {
 class SalvagedDeletions:
     def __init__(
         self,
-        salvaging: LongTermSalvaging,
+        salvaging: Salvaging,
+        was_brought: Callable[[OldRecord, int], None],
         state: LongTermState,
         reads: LongTermReads,
         staging: Staging,
@@ -58,6 +55,7 @@ class SalvagedDeletions:
         versions: OldVersions,
     ) -> None:
         self._salvaging = salvaging
+        self._was_brought = was_brought
         self._state = state
         self._reads = reads
         self._staging = staging
@@ -109,7 +107,7 @@ class SalvagedDeletions:
         state.log.write()  # on the disk first, then in effect
         state.log.sync()
         self._staging.let_count(staged)
-        salvaging.was_brought(old, staged.records[0][0])
+        self._was_brought(old, staged.records[0][0])
 
     def _fits(self, kind: Kind, row: int, body: Body) -> bool:
         table = self._state.table

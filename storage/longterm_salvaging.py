@@ -51,7 +51,7 @@ class LongTermSalvaging(Salvaging):
         self._staging = staging
         self._versions = OldVersions(state)
         self._deletions = SalvagedDeletions(
-            self, state, reads, staging, forgetter, eraser, self._versions
+            self, self.was_brought, state, reads, staging, forgetter, eraser, self._versions
         )
         self._work = SalvagedWork(state, working)
 

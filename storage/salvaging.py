@@ -83,9 +83,10 @@ class Salvaging(ABC):
             raise InvalidArgument(f"a piece of log {piece.log_id:016x}, not {state.log_id:016x}")
         if piece.parting > state.log.tail:
             raise InvalidArgument("a piece from behind the end of the log: what of it is missing?")
-        coming = self._stream is not None and self._stream[0] == piece.stream
-        if piece.index and not (coming and self._stream[1] - 1 <= piece.index <= self._stream[1]):
-            raise Conflict(_BEGIN_AGAIN)  # one that is repeated does no harm
+        stream, following = self._stream or (None, 0)
+        coming = piece.stream == stream and following - 1 <= piece.index <= following
+        if piece.index and not coming:  # the one before it may be told twice
+            raise Conflict(_BEGIN_AGAIN)
         self._stream = None  # until this one is taken
         if piece.index:
             return
@@ -149,8 +150,15 @@ class Salvaging(ABC):
     # ---- what is known ---------------------------------------------------------------------------
 
     def place_of(self, record: OldRecord) -> int | None:
-        """Where it stands by now, if it was brought back before."""
-        return self._brought.get(record.source)
+        """Where it stands by now, if it was brought back before, or never was away."""
+        place = self._brought.get(record.source)
+        if place is not None or record.position >= self._log_state.log.tail:
+            return place
+        try:
+            header = self._log_state.log.header(record.position)
+        except Corrupt:
+            return None  # no record begins there
+        return record.position if header == record.header else None
 
     def note_brought(self, end: int, sourced: Sequence[Sourced]) -> None:
         """``end``: of the SALVAGED record of the batch."""

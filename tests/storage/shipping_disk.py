@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from struct import Struct
 from typing import NamedTuple
 
+from neverforget.storage.shipping_object import decode_header
+
 RECORD_BYTES = 16
 FIRST = 64
 _RECORD = Struct("<IIII")
@@ -63,3 +65,18 @@ class Disk:
         held |= {record.ident for _, record in self.aside}
         if not self.acked <= held:
             raise Violation(f"disk {self.name} lost {sorted(self.acked - held)}")
+
+
+def check_put(objects: dict[int, bytes], number: int, data: bytes) -> None:
+    """Before it is put: without a hole, behind the one before it, in an epoch that grows."""
+    header = decode_header(data)
+    before = objects.get(number - 1)
+    if before is None:
+        if number != 1:
+            raise Violation(f"object {number} leaves a hole in front of it")
+        return
+    last = decode_header(before)
+    if header.start != max(last.stop, FIRST if header.stop > header.start else 0):
+        raise Violation(f"object {number} begins at {header.start}, not at {last.stop}")
+    if header.epoch < last.epoch or (header.epoch == last.epoch and header.owner != last.owner):
+        raise Violation(f"object {number} has epoch {header.epoch} after {last.epoch}")

@@ -12,7 +12,8 @@ What is checked, always or at the end:
 * of "replica": no two owners ever acknowledge different records for one position, whoever serves
   holds all that was acknowledged, and whoever serves last holds it once and in order;
 * of "disk": after any crash what a disk acknowledged stands in its log or is set aside, and once
-  every disk that is left has come back, it stands exactly once in the log.
+  every disk that is left has come back, it stands exactly once in the log. A disk comes back with
+  an owner of its own, or what it holds is told to the owner that serves, which may die meanwhile.
 """
 
 from __future__ import annotations
@@ -61,15 +62,16 @@ from neverforget.storage.shipping_events import (
     Tick,
     Wanted,
 )
-from neverforget.storage.shipping_machine import Shipping
 from neverforget.storage.shipping_object import Author, Run, decode_header, decode_object
 from neverforget.storage.shipping_start import LocalLog
+from tests.storage import shipping_salvaged as lost
 from tests.storage.shipping_disk import (
     FIRST,
     RECORD_BYTES,
     Disk,
     Record,
     Violation,
+    check_put,
     end_of,
     packed,
     place_of,
@@ -90,16 +92,6 @@ class Flying:
     owner: Owner
     question: StoreQuestion
     answer: Answer | None = None
-
-
-@dataclass(slots=True)
-class Rules:
-    """What is run: the product, or a mutant of it."""
-
-    machine: type[Shipping] = Shipping
-    ships_what_is_written: bool = False
-    removes_objects: bool = False
-    salvages_twice: bool = False
 
 
 class Owner:
@@ -158,8 +150,19 @@ class Owner:
 
     def salvage(self) -> None:
         for place, record in list(self.disk.aside):
-            if record.ident not in self.places or self.world.rules.salvages_twice:
-                self.write(Record(record.ident, self.epoch, record.epoch, place))
+            self.bring_back(place, record)
+
+    def bring_back(self, place: int, record: Record) -> None:
+        """What stood at ``place`` of a log that was lost, unless it is here by now: known by its
+        request, or by where it stood at first.
+        """
+        rules = self.world.rules
+        origin = lost.origin_of(place, record, rules)
+        known = record.ident in self.places
+        if lost.is_anonymous(record.ident):
+            known = origin in lost.where_at_first(self.disk, record.ident)
+        if (not known or rules.salvages_twice) and not rules.salvages_nothing:
+            self.write(Record(record.ident, self.epoch, *origin))
 
     def shipped(self, position: int, number: int) -> None:
         disk, world = self.disk, self.world
@@ -283,7 +286,7 @@ class Owner:
 
 
 class Crashed(Exception):
-    """The owner died in the middle of what it did."""
+    """Of an owner, in the middle."""
 
 
 class World:
@@ -292,11 +295,11 @@ class World:
     """
 
     def __init__(
-        self, seed: int, rules: Rules | None = None, store: ObjectStore | None = None
+        self, seed: int, rules: lost.Rules | None = None, store: ObjectStore | None = None
     ) -> None:
         self.store = store
         self.random = random.Random(seed)
-        self.rules = rules or Rules()
+        self.rules = rules or lost.Rules()
         self.now_us = 0
         self.objects: dict[int, bytes] = {}
         self.disks = [Disk(name) for name in range(2)]
@@ -332,7 +335,7 @@ class World:
             case Put(_, _, data):
                 if number in objects:
                     return PutAnswered(call, False)
-                self.check_put(number, data)
+                check_put(objects, number, data)
                 objects[number] = data
                 return PutAnswered(call, True)
             case _ if number not in objects:
@@ -346,25 +349,12 @@ class World:
         """The same, of a real one; ``objects`` is what was put into it."""
         answer = carry_out(store, PREFIX, question)
         if isinstance(question, Put) and answer == PutAnswered(question.call, True):
-            self.check_put(question.number, question.data)
+            check_put(self.objects, question.number, question.data)
             self.objects[question.number] = question.data
         if isinstance(answer, Got):
             assert decode_object(self.objects[question.number]) == (answer.header, answer.payload)
             return Fetched(answer.call, answer.header, 0, False)
         return answer
-
-    def check_put(self, number: int, data: bytes) -> None:
-        header = decode_header(data)
-        before = self.objects.get(number - 1)
-        if before is None:
-            if number != 1:
-                raise Violation(f"object {number} leaves a hole in front of it")
-            return
-        last = decode_header(before)
-        if header.start != max(last.stop, FIRST if header.stop > header.start else 0):
-            raise Violation(f"object {number} begins at {header.start}, not at {last.stop}")
-        if header.epoch < last.epoch or (header.epoch == last.epoch and header.owner != last.owner):
-            raise Violation(f"object {number} has epoch {header.epoch} after {last.epoch}")
 
     # ---- promises --------------------------------------------------------------------------------
 
@@ -422,9 +412,9 @@ class World:
         owner = self.some()
         if owner is None or owner.level < Level.UNFENCED:
             return
-        if self.idents and self.random.random() < 0.3:
-            ident = self.random.randint(max(1, self.idents - 8), self.idents)  # a client repeats
-        else:
+        ident = self.random.randint(max(1, self.idents - 8), max(1, self.idents))
+        repeats = self.idents > 0 and self.random.random() < 0.3 and not lost.is_anonymous(ident)
+        if not repeats:
             self.idents += 1
             ident = self.idents
         owner.append(ident, self.random.choice(["disk", "replica"]))
@@ -522,9 +512,7 @@ class World:
     # ---- calling in ------------------------------------------------------------------------------
 
     def call_in(self) -> None:
-        """The store answers again. A last owner serves, zombies wake up beside it, and then every
-        disk that is left comes back, one after the other.
-        """
+        """The store answers again: a last owner serves, zombies wake up, all disks come back."""
         self.calm = True
         for owner in self.owners:
             owner.paused = True
@@ -535,13 +523,41 @@ class World:
         self.quieten(lambda: not self.flying and not any(o.local for o in self.awake()))
         self.check_once(owner.disk)
         for disk in [d for d in self.disks if d is not last]:
-            owner = self.settle(disk)
+            if self.random.random() < 0.5:
+                owner = self.settle(disk)
+            else:
+                owner = self.told(disk, owner)
+        # A zombie may have taken over unnoticed: whoever starts now knows it.
+        owner = self.settle(self.random.choice([owner.disk, Disk(100)]))
         self.check_once(owner.disk)
         held = {record.ident for record in owner.disk.records}
         for disk in self.disks:
             disk.check()
             if not disk.acked <= held:
                 raise Violation(f"not salvaged of disk {disk.name}: {sorted(disk.acked - held)}")
+
+    def told(self, disk: Disk, owner: Owner) -> Owner:
+        """What ``disk`` has and the objects lack is told to ``owner``, again from the start where
+        that one dies, or is fenced, meanwhile. Whoever serves in the end.
+        """
+        self.end_owner_of(disk)
+        while True:
+            offered = lost.unshipped(disk, self.objects)
+            stop = len(offered)
+            if self.random.random() < 0.3:
+                stop = self.random.randint(0, stop)
+            for place, record in offered[:stop]:
+                owner.bring_back(place, record)
+            if stop == len(offered):
+                if self.rules.done_before_it_is_shipped:
+                    return self.settle(Disk(101))
+                owner.sync()
+                self.quieten(partial(self.shipped_all, owner))
+                if owner.stopped is None:
+                    return owner
+            serving = owner.disk
+            self.kill(owner)
+            owner = self.settle(serving)
 
     def settle(self, disk: Disk) -> Owner:
         """Serve from this disk until everything in it, and set aside, is shipped."""

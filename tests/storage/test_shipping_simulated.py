@@ -25,7 +25,8 @@ from neverforget.storage.shipping_object import object_key
 from tests.fakes.crash_filesystem import CrashFileSystem
 from tests.storage.object_stores import crashing_folder, folder
 from tests.storage.shipping_disk import Violation
-from tests.storage.shipping_simulator import PREFIX, Rules, World
+from tests.storage.shipping_salvaged import Rules
+from tests.storage.shipping_simulator import PREFIX, World
 
 STEPS = 1_000
 SEEDS = 300
@@ -146,6 +147,9 @@ MUTANTS = {
     "nothing compared": Rules(machine=ComparesNothing),
     "served before caught up": Rules(machine=ServesBeforeItHasCaughtUp),
     "salvaged twice": Rules(salvages_twice=True),
+    "salvaged not at all": Rules(salvages_nothing=True),
+    "salvaged from where it was last": Rules(forgets_where_it_was_first=True),
+    "done before it is shipped": Rules(done_before_it_is_shipped=True),
 }
 
 
