@@ -13,15 +13,20 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
+from itertools import cycle
 from pathlib import Path
+from typing import Any
 
 import neverforget as nf
 from bench import ours
 from bench.measure import Options, Row, Table, main, quantile, scratch
+from bench.memories import Corpus
 from bench.peers import BareSync, SQLite
 
 CLIENTS = 8
+QUERIES = 32  # of each client that recalls
 
 
 class Fleet:
@@ -61,14 +66,8 @@ class Fleet:
 def member(kind: str, path: Path, number: int) -> None:
     """One process of a fleet: a line names a round's start and length, the answer its samples."""
     with ExitStack() as stack:
-        if kind == "sqlite":
-            peer = SQLite(path, session=f"client-{number}")
-            stack.callback(peer.close)
-            append = peer.append
-        else:
-            store = stack.enter_context(nf.open(path, host="never"))
-            append = ours.Append(store, sync=kind, session=f"client-{number}").append
-        append()
+        call = call_of(kind, path, number, stack)
+        call()
         print("ready", flush=True)
         for line in sys.stdin:
             start_at, seconds = map(float, line.split())
@@ -76,9 +75,31 @@ def member(kind: str, path: Path, number: int) -> None:
             samples = []
             while time.time() < start_at + seconds:
                 start = time.perf_counter_ns()
-                append()
+                call()
                 samples.append(time.perf_counter_ns() - start)
             print(json.dumps(samples), flush=True)
+
+
+def call_of(kind: str, path: Path, number: int, stack: ExitStack) -> Callable[[], object]:
+    """What a member does again and again: "sqlite", a sync level of appends, "tail" of 20, or
+    "recall" by words, "known" by vectors, too, whose query was embedded before."""
+    if kind == "sqlite":
+        peer = SQLite(path, session=f"client-{number}")
+        stack.callback(peer.close)
+        return peer.append
+    store = stack.enter_context(nf.open(path, host="never"))
+    if kind == "tail":
+        chat = store.session("chat")
+        return lambda: chat.tail(20)
+    if kind in ("recall", "known"):
+        store.recall("anything", wait=60)  # until then nobody has opened the memories
+        corpus = Corpus(store.status().longterm.memories, seed=number)
+        queries = cycle([text for text, _ in corpus.queries(QUERIES)])
+        strategy: Any = "text" if kind == "recall" else "hybrid"
+        for _ in range(QUERIES):
+            store.recall(next(queries), strategy=strategy, wait=60)
+        return lambda: store.recall(next(queries), strategy=strategy)
+    return ours.Append(store, sync=kind, session=f"client-{number}").append
 
 
 def run(options: Options) -> Table:

@@ -19,6 +19,7 @@ from bench.measure import Row, Table
 SCRIPTS = (
     *("append", "clients", "read", "open", "memory", "recovery", "recall"),
     *("generations", "chunking", "reflecting"),
+    *("nodes", "connects", "access", "capacity"),
     *("locomo", "extraction", "planted"),
 )
 HEAD = """# Benchmarks
