@@ -85,7 +85,7 @@ class SalvagedDeletions:
                 rows.append(row)
         if unfit:
             what = f"{unfit:,} of the memories were changed or deleted since, or are not there"
-            salvaging.conflict(old, what)
+            salvaging.conflict(old, what, brought=bool(rows))
         if not rows:
             salvaging.report.dropped += not unfit
             return

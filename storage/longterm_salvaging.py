@@ -188,7 +188,8 @@ class LongTermSalvaging(Salvaging):
             if held is not None:
                 if held and said_in(held, whoever=True) == said_in(body, whoever=True):
                     return None
-                self.conflict(old, "its key is held by another memory; it is there without its key")
+                why = "its key is held by another memory; it is there without its key"
+                self.conflict(old, why, brought=True)
                 del body[M[MemoryField.KEY]]
         return Planned(Kind.REMEMBERED, about, body)
 

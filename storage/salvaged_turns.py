@@ -147,6 +147,7 @@ class SalvagedTurns:
                     self._salvaging.conflict(
                         unkeyed[0].old,
                         "its request id was used for something else; it is there without it",
+                        brought=True,
                     )
         new = []
         for turn in turns:
@@ -172,7 +173,9 @@ class SalvagedTurns:
             )
         except Conflict as error:
             self._salvaging.conflict(
-                old, f"its key is held by turn {error.seq}; it is there without its key"
+                old,
+                f"its key is held by turn {error.seq}; it is there without its key",
+                brought=True,
             )
             return turn._replace(named=False)
         if held is not None:
@@ -198,7 +201,8 @@ class SalvagedTurns:
             found, new_id = state.index.find(*name)
         seq = self._appender.next_seq(found, new_id)
         if seq + len(turns) - 1 > SEQ_MAX:
-            self._salvaging.conflict(turns[0].old, "the session holds all the turns it can")
+            for turn in turns:
+                self._salvaging.conflict(turn.old, "the session holds all the turns it can")
             return
         opening = bytearray()
         if name is not None:

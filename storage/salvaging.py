@@ -25,7 +25,13 @@ from neverforget.storage.errors import Conflict, Corrupt, InvalidArgument, NotFo
 from neverforget.storage.format import Kind
 from neverforget.storage.log_state import LogState
 from neverforget.storage.record import body_of, encode_control
-from neverforget.storage.salvage_bodies import Source, Sourced, on_record_body, sources_in
+from neverforget.storage.salvage_bodies import (
+    Source,
+    Sourced,
+    on_record_body,
+    salvage_details,
+    sources_in,
+)
 from neverforget.storage.salvage_reading import OldRecord, batches_in
 from neverforget.storage.salvage_results import Piece, SalvageReport
 from neverforget.storage.shipping_salvage import Fate, fates_of
@@ -47,6 +53,7 @@ class Salvaging(ABC):
         self._log_state = state
         self._stream: tuple[int, int] | None = None  # and the index of the piece that comes next
         self._brought: dict[Source, int] = {}  # where what stands here by now
+        self._said: set[Source] = set()  # about which of them something is on record
         self._did = False
         self.parting = 0
         self.report = SalvageReport()
@@ -94,12 +101,16 @@ class Salvaging(ABC):
         self.report = SalvageReport()
         self._did = False
         self._brought.clear()
+        self._said.clear()
         for position in state.salvages.after(piece.parting - 1 if piece.parting else None):
             try:
                 header, body = state.control(position)
                 end = end_of(position, header)
                 for behind, source in sources_in(body):
-                    self._brought[source] = position if behind < 0 else end + behind
+                    if behind < 0:
+                        self._said.add(source)
+                    if behind >= 0 or "brought" not in salvage_details(body):
+                        self._brought[source] = position if behind < 0 else end + behind
             except Corrupt:
                 continue  # what it brought is known by the requests of its clients
         self._forget()
@@ -107,6 +118,7 @@ class Salvaging(ABC):
     def _end(self) -> None:
         self._stream = None
         self._brought.clear()
+        self._said.clear()
         self._forget()
         done = self.report
         if not self._did:
@@ -168,16 +180,21 @@ class Salvaging(ABC):
 
     # ---- what is put on record -------------------------------------------------------------------
 
-    def conflict(self, record: OldRecord, why: str, operation: str | None = None) -> None:
-        """What the old owner had acknowledged cannot be done here: say so, durably, once."""
+    def conflict(
+        self, record: OldRecord, why: str, operation: str | None = None, *, brought: bool = False
+    ) -> None:
+        """What the old owner had acknowledged cannot be done here: say so, durably, once.
+        ``brought``: it can be all the same, but for what ``why`` says, and is to be known only when
+        that was staged.
+        """
         self.report.conflicts += 1
-        self.say(record, {"conflict": why}, operation)
+        self.say(record, {"conflict": why, **({"brought": True} if brought else {})}, operation)
         self._report("salvage_conflict", "error", f"{why} (it stood at {record.position})")
 
     def say(
         self, record: OldRecord, details: Mapping[str, Any], operation: str | None = None
     ) -> None:
-        if record.source in self._brought:
+        if record.source in self._said:
             return
         try:
             body = control.read_body(body_of(record.record))
@@ -191,7 +208,10 @@ class Salvaging(ABC):
             reason=reason if isinstance(reason, str) else None,
             source=record.source,
         ) | self._naming(record)
-        self._brought[record.source] = self._put_on_record(*self._about(record), what)
+        position = self._put_on_record(*self._about(record), what)
+        self._said.add(record.source)
+        if "brought" not in details:
+            self._brought[record.source] = position
 
     def _told_by(self, record: OldRecord, body: Body) -> tuple[object, object]:
         """Who did it, and why."""

@@ -380,15 +380,23 @@ def test_what_was_set_aside_comes_back_and_is_erased_like_anything(tmp_path: Pat
     """Two owners of copies, one after the other; the first one's last turn was never shipped."""
     with opened(tmp_path / "store", tmp_path / "away") as store:
         store.session("chat").append("user", "one", sync="replica")
+        store.remember("front", sync="replica")
     shutil.copytree(tmp_path / "store", tmp_path / "copy")
     with opened(tmp_path / "store", tmp_path / "away") as store:
+        assert len(store.memories()) == 1
         (tmp_path / "away").rename(tmp_path / "gone")
         store.session("chat").append("user", "a secret")
+        store.remember("Oslo is wet")
     (tmp_path / "gone").rename(tmp_path / "away")
     with opened(tmp_path / "copy", tmp_path / "away") as store:
         store.session("chat").append("user", "two", sync="replica")
+        store.remember("Bergen is wetter", sync="replica")
     with opened(tmp_path / "store", tmp_path / "away") as store:
         until(lambda: texts(store) == ["one", "two", "a secret"])
+        until(lambda: len(store.memories()) == 3)
+        assert {hit.memory.text for hit in store.recall("Oslo wet")} >= {"Oslo is wet"}
+        found = {finding.kind for finding in store.verify().findings}
+        assert found == {"salvaged"} and store.verify().ok
         assert store.session("chat")[2].salvaged_from is not None
         store.session("chat").erase(confirm=nf.CONFIRMED, by="ada")
         region = tmp_path / "store" / "regions" / "p0"
