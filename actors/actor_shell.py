@@ -20,6 +20,7 @@ import msgspec
 
 from neverforget.actors.connection import Bounds
 from neverforget.actors.descriptor_limit import raise_descriptor_limit
+from neverforget.actors.doorbell import ring
 from neverforget.actors.messages import AnyReply, AnyRequest, Failure, encoder, request_decoder
 from neverforget.actors.metrics import Meter
 from neverforget.actors.owner_spec import OwnerSpec
@@ -154,6 +155,10 @@ class ActorShell:
         if self._fault is not None or owner is None:
             return {"pid": os.getpid(), "state": "quarantined", "reason": self._fault}
         return {"pid": os.getpid(), "state": owner.state, "reason": owner.reason}
+
+    async def ring(self, bell: str) -> None:
+        """Ring a bell on this node, for somebody on another one."""
+        await asyncio.get_running_loop().run_in_executor(None, ring, Path(bell))
 
     async def stop(self) -> None:
         """Take nothing more, finish, sync, seal, give everything back."""

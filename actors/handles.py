@@ -89,6 +89,11 @@ class OwnerHandle:
         if isinstance(error, ActorDiedError | ActorUnschedulableError):
             self._actor = None
 
+    def ring(self, bell: str, timeout_s: float) -> None:
+        """Have it ring a bell on its node, see ``doorbell.py``; whatever comes of it."""
+        with contextlib.suppress(Unavailable, RayError):
+            ray.get(self.actor.ring.remote(bell), timeout=timeout_s)
+
     def describe(self, timeout_s: float) -> dict[str, Any]:
         """Its pid, state and reason. Unavailable when it does not answer."""
         try:

@@ -13,6 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from neverforget.runtime.config import Config, host_settings
+from neverforget.runtime.endpoint import Named
 from neverforget.runtime.engine import Engine, Lease, lease
 from neverforget.runtime.reaching import Wanted
 from neverforget.runtime.scope import Scope
@@ -24,8 +25,7 @@ class StoreAddress(Struct, frozen=True):
     path: str
     store_id: str
     scope: Scope
-    actors: tuple[str, ...] = ()
-    longterm_actor: str = ""
+    named: Named = Named()
     hosted: dict[str, Any] = {}
 
     @classmethod
@@ -38,9 +38,8 @@ class StoreAddress(Struct, frozen=True):
                 "addresses"
             )
         found = engine.reach
-        actors, longterm = found.actors()
         hosted = host_settings(found.config)
-        return cls(str(engine.path), engine.store_id, scope, actors, longterm, hosted)
+        return cls(str(engine.path), engine.store_id, scope, found.named(), hosted)
 
     def attach(self) -> tuple[Lease, Scope, Config]:
         """What a handle is made of, in this process."""
@@ -50,8 +49,7 @@ class StoreAddress(Struct, frozen=True):
             create=False,
             store_id=self.store_id,
             asked=client,
-            actors=self.actors,
-            longterm_actor=self.longterm_actor,
+            named=self.named,
             hosted=self.hosted,
         )
         held, config = lease(Path(self.path), wanted)

@@ -39,11 +39,23 @@ SOCKET_PATH_BYTES_MAX = 103  # 107 and a zero on Linux, 103 on macOS: one number
 Kind = Literal["serve", "application", "inline"]
 
 
+class Named(msgspec.Struct, frozen=True):
+    """The owners' names in Ray: of the partitions, of the long-term owner, and of the reflector;
+    ``bell``: its socket, where a bell hangs until it is needed. "": there is none.
+    """
+
+    partitions: tuple[str, ...] = ()
+    longterm: str = ""
+    reflector: str = ""
+    bell: str = ""
+
+
 class Endpoint(msgspec.Struct, frozen=True):
     """``kind`` "inline": the store is open inside that process and nobody can attach. ``sockets``
     and ``actors`` (names in Ray) are in the order of the partitions; ``longterm`` is the socket of
     the long-term owner and ``longterm_actor`` its name, ``embedders`` are the sockets of the pool,
-    ``reflector`` is that of the reflector: these may still be coming up. ``settings`` are the fixed
+    ``reflector`` is that of the reflector and ``reflector_actor`` its name: these may still be
+    coming up. ``settings`` are the fixed
     and host settings in force. ``started_at``: microseconds UTC. ``lock``: device and inode of the
     host's LOCK."""
 
@@ -58,6 +70,7 @@ class Endpoint(msgspec.Struct, frozen=True):
     actors: tuple[str, ...] = ()
     longterm: str = ""
     longterm_actor: str = ""
+    reflector_actor: str = ""
     embedders: tuple[str, ...] = ()
     reflector: str = ""
     ray_address: str | None = None
@@ -69,6 +82,10 @@ class Endpoint(msgspec.Struct, frozen=True):
     @property
     def pid(self) -> int:
         return self.process.pid
+
+    @property
+    def named(self) -> Named:
+        return Named(self.actors, self.longterm_actor, self.reflector_actor, self.reflector)
 
     def socket_of(self, place: int) -> str:
         """The socket of a partition, of the host, the long-term owner, the reflector or an

@@ -209,6 +209,7 @@ class Host:
             longterm_actor=self._specs.longterm().name,
             embedders=self._specs.embedder_sockets(),
             reflector=self._specs.reflector_socket(),
+            reflector_actor=self._specs.reflector().name,
             ray_address=self._cluster.address,
             ray_namespace=self._cluster.namespace,
             settings=host_settings(self.store.config),

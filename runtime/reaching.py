@@ -10,11 +10,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from neverforget.actors.places import REFLECTOR
 from neverforget.runtime import config as settings
 from neverforget.runtime.channel import Channel, SocketChannel
 from neverforget.runtime.config import Config
 from neverforget.runtime.deploying import is_deployed
 from neverforget.runtime.deployment import split_address
+from neverforget.runtime.endpoint import Named
 from neverforget.storage.clock import Clock, SystemClock
 from neverforget.storage.directory_lock import LOCK_FILE
 from neverforget.storage.errors import (
@@ -29,13 +31,14 @@ from neverforget.storage.identity import read_identity
 if TYPE_CHECKING:
     from neverforget.runtime.async_channel import AsyncChannel
 
+_RING_S = 5.0
 HostChoice = Literal["auto", "never"]
 Kind = Literal["inline", "attached", "ray", "deployed"]
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """How a store is to be opened; see ``neverforget.open``. ``actors``, ``longterm_actor`` and
+    """How a store is to be opened; see ``neverforget.open``. ``named`` and
     ``hosted``: the owners' names in Ray and the host's settings, as a handle brought them here from
     another node. ``reflects`` False: inline, nothing is reflected by itself.
     """
@@ -47,8 +50,7 @@ class Wanted:
     store_id: str | None = None
     asked: Config = field(default_factory=Config)
     clock: Clock = field(default_factory=SystemClock)
-    actors: tuple[str, ...] = ()
-    longterm_actor: str = ""
+    named: Named = field(default_factory=Named)
     hosted: dict[str, Any] = field(default_factory=dict)
     reflects: bool = True
 
@@ -56,8 +58,8 @@ class Wanted:
 @dataclass(frozen=True)
 class Reach:
     """A way to the owners that is open. ``config``: fixed and host settings. ``holder_pid``: the
-    process that holds the store, None where it cannot be told. ``actors``: the partitions' names in
-    Ray and the long-term owner's. ``displaced``: the store's directory was deleted, renamed or
+    process that holds the store, None where it cannot be told. ``named``: the owners'
+    names in Ray. ``displaced``: the store's directory was deleted, renamed or
     replaced since. ``lend_embedder``: let the store embed with this object, too; the name of its
     setting, or InvalidArgument where owners live elsewhere. ``reflects``: the reflector was needed
     already, where it is an object of this process. ``through``: how calls to an owner go, "inline",
@@ -71,7 +73,7 @@ class Reach:
     async_channel: Callable[[], AsyncChannel]
     release: Callable[[], None]
     holder_pid: Callable[[], int | None]
-    actors: Callable[[], tuple[tuple[str, ...], str]]
+    named: Callable[[], Named]
     displaced: Callable[[], bool]
     lend_embedder: Callable[[Any], str]
     reflects: Callable[[], bool] = lambda: False
@@ -89,7 +91,7 @@ def reach(path: Path, wanted: Wanted) -> Reach:
         return _deployed(path, wanted)
     if wanted.inline:
         return _inline(path, wanted)
-    if wanted.actors and not path.exists():
+    if wanted.named.partitions and not path.exists():
         from neverforget.runtime.ray_channel import is_connected
 
         if is_connected():
@@ -128,7 +130,7 @@ def _attached(path: Path, wanted: Wanted) -> Reach:
         async_channel,
         attachment.close,
         lambda: attachment.endpoint.process.pid,
-        lambda: (attachment.endpoint.actors, attachment.endpoint.longterm_actor),
+        lambda: attachment.endpoint.named,
         displaced,
         attachment.lend_embedder,
     )
@@ -161,7 +163,7 @@ def _inline(path: Path, wanted: Wanted) -> Reach:
         async_channel,
         host.close,
         lambda: None,
-        lambda: ((), ""),
+        Named,
         host.displaced,
         host.lend_embedder,
         lambda: host.reflection.runs,
@@ -172,7 +174,16 @@ def _inline(path: Path, wanted: Wanted) -> Reach:
 def _over_ray(wanted: Wanted) -> Reach:
     from neverforget.runtime.ray_channel import AsyncRayChannel, RayChannel
 
-    channel = RayChannel(wanted.actors, wanted.longterm_actor)
+    named = wanted.named
+
+    def lost(place: int) -> None:
+        """There may be no reflector yet. No bell hangs in Ray, but an owner on the same node can
+        ring the one that hangs there."""
+        if place == REFLECTOR:
+            channel.handle(0).ring(named.bell, _RING_S)
+
+    others = {REFLECTOR: named.reflector} if named.bell else {}
+    channel = RayChannel(named.partitions, named.longterm, others, lost)
     assert wanted.store_id is not None, "only an address names actors, and it names its store"
     return Reach(
         "ray",
@@ -182,7 +193,7 @@ def _over_ray(wanted: Wanted) -> Reach:
         lambda: AsyncRayChannel(channel),
         lambda: None,
         lambda: None,
-        lambda: (wanted.actors, wanted.longterm_actor),
+        lambda: named,
         lambda: False,
         _not_here,
         through=lambda place: "ray",
@@ -210,7 +221,7 @@ def _deployed(path: Path, wanted: Wanted) -> Reach:
         lambda: AsyncDeployedChannel(channel),
         lambda: None,
         lambda: None,
-        lambda: ((), ""),
+        Named,
         lambda: False,
         _not_here,
         through=channel.through,

@@ -58,7 +58,7 @@ def test_a_handle_on_another_node_reaches_the_owners_as_actors(
     chat = store.session("chat")
     chat.append("user", "here", key="k")
     address = msgspec.structs.replace(store._pickled(), path="/nowhere/store")
-    assert address.actors and address.hosted["partitions"] == 2
+    assert address.named.partitions and address.hosted["partitions"] == 2
 
     @ray_local.remote(num_cpus=0)  # type: ignore[untyped-decorator]
     def elsewhere(address: StoreAddress) -> list[Any]:
@@ -77,9 +77,11 @@ def test_a_handle_on_another_node_reaches_the_owners_as_actors(
                     await twin.session("chat").append("user", "async")
                     return await twin.session("chat").count()
 
-            return [again, asyncio.run(on_loop()), [turn.content for turn in session.tail(2)]]
+            said = asyncio.run(on_loop()), [turn.content for turn in session.tail(2)]
+            return [again, *said, remote.reflect().turns]
 
-    assert ray_local.get(elsewhere.remote(address)) == [0, 5, [2, "async"]]
+    # Nobody has needed the reflector yet: it is started from there.
+    assert ray_local.get(elsewhere.remote(address)) == [0, 5, [2, "async"], 5]
     assert len(chat) == 5
 
 

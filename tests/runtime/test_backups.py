@@ -175,7 +175,8 @@ def test_gathered_it_is_what_the_owners_would_have_copied(
 def test_what_is_erased_meanwhile_is_not_in_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, erased = gathering._file, []
+    real = gathering._file
+    erased: list[str] = []
     with filled(tmp_path / "store", tmp_path / "away") as store:
 
         def erasing(fs: Any, owner: int, target: Path, file: CopyFile) -> Any:
