@@ -113,7 +113,8 @@ class PointCopy:
             for first, end in records_of(payload):
                 record = read_header(payload, first)
                 batch.append((record, payload[first:end]))
-                if record.flags & RecordFlag.BATCH_MORE:
+                # What is left of a batch whose end was lost goes alone, as the last one of a run.
+                if record.flags & RecordFlag.BATCH_MORE and end < len(payload):
                     continue
                 if self._named_in(batch):
                     yield batch

@@ -53,6 +53,27 @@ def test_appended_erased_lost_restored_and_fenced(tmp_path: Path, bucket: None) 
         store.session("chat").append("user", "four", sync="replica")
 
 
+def test_it_is_listed_and_restored_as_of_a_time_and_verified(tmp_path: Path, bucket: None) -> None:
+    how = {"inline": True, "partitions": 1, "embedder": "none", "segment_bytes": 64 * 1024}
+    with nf.open(tmp_path / "store", replica=URL, **how) as store:  # type: ignore[arg-type]
+        chat = store.session("chat")
+        for text in ("one", "a secret"):
+            chat.append("user", text, sync="replica")
+        mine = store.status().store_id  # the bucket may hold another one
+        at = nf.restore_points(URL, mine).points[-1].at
+        chat.append("user", "later", sync="replica")
+        chat.erase([1], confirm=nf.CONFIRMED, by="ada")
+        found = nf.restore_points(URL, mine)
+        assert [log.turns for log in found.logs] == [3, 0]
+        report = nf.restore(tmp_path / "then", URL, store_id=mine, at=at)
+        assert (report.turns, report.erasures) == (2, 1)
+        assert store.verify(remote=True).objects >= 4
+        chat.append("user", "not fenced", sync="replica")
+    with nf.open(tmp_path / "then", inline=True) as then:
+        assert [turn.content for turn in then.session("chat")] == ["one", None]
+        assert [entry.by for entry in then.audit()] == ["ada"] and then.verify().ok
+
+
 def test_a_bucket_that_is_not_there_is_said_at_once(tmp_path: Path, bucket: None) -> None:
     with pytest.raises(nf.Unavailable):
         nf.open(tmp_path / "store", inline=True, embedder="none", replica="s3://nowhere/x")
