@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.measure import environment
-from tests.cluster import fault_heads, fault_scenarios, fault_splits
+from tests.cluster import fault_failover, fault_heads, fault_scenarios, fault_splits
 from tests.cluster.cluster_nodes import RayNodes, reason_not_to_run
 from tests.faults import replica_scenarios
 from tests.faults.writing import NotRun, Row
@@ -34,8 +34,14 @@ SHARED: dict[str, Callable[[RayNodes], Row]] = {
     "owner-stopped": fault_scenarios.owner_stopped,
     "node-killed": fault_scenarios.node_killed,
     "node-stopped": fault_scenarios.node_stopped,
+    "node-terminated": fault_scenarios.node_terminated,
     "disk-wiped": fault_scenarios.disk_wiped,
     "disk-of-another": fault_scenarios.disk_of_another,
+    "failover-killed": fault_failover.node_killed,
+    "failover-stopped": fault_failover.node_stopped,
+    "failover-wiped": fault_failover.disk_wiped,
+    "failover-auto": fault_failover.by_itself,
+    "drained": fault_failover.drained,
 }
 # Each on one of its own, as what happens to it happens to everybody.
 CLUSTERS: dict[str, Callable[[], Row]] = {
@@ -44,6 +50,7 @@ CLUSTERS: dict[str, Callable[[], Row]] = {
     "cut-off": fault_splits.cut_off,
     "one-way": fault_splits.one_way,
     "lossy": fault_splits.lossy,
+    "failover-cut-off": fault_failover.cut_off,
 }
 # Without Ray.
 REPLICAS: dict[str, Callable[[], Row]] = {

@@ -14,6 +14,7 @@ import os
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 import neverforget as nf
@@ -39,8 +40,20 @@ class Calls:
             store.close()
         nf.undeploy(name, address=self.address)
 
-    def failover(self, name: str, partition: int | str, to: str | None = None) -> None:
-        nf.failover(name, partition, confirm=nf.CONFIRMED, to=to)
+    def failover(self, name: str, partition: int | str, to: str) -> None:
+        nf.failover(
+            name, partition, confirm=nf.CONFIRMED, to=to, address=self.address, wait=PATIENCE_S
+        )
+
+    def drain(self, ip: str, deadline_s: int) -> None:
+        import ray
+
+        (node,) = [n["NodeID"] for n in ray.nodes() if n["Alive"] and n["NodeManagerAddress"] == ip]
+        command = [str(Path(sys.executable).with_name("ray")), "drain-node"]
+        command += ["--address", self.address, "--node-id", node]
+        command += ["--reason", "DRAIN_NODE_REASON_PREEMPTION", "--reason-message", "test"]
+        command += ["--deadline-remaining-seconds", str(deadline_s)]
+        subprocess.run(command, check=True, capture_output=True, text=True)
 
     def owners(self, name: str, deadline: float = PATIENCE_S) -> list[dict[str, Any]]:
         """Those of the partitions, in their order."""

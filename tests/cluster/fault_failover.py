@@ -1,8 +1,8 @@
 """Partitions that are told to be served elsewhere. See ``fault_scenarios``.
 
 The store has a replica, writers mix "disk" and "replica". Node "b" is lost in some way, its
-partition goes to "c", and then "b" comes back with whatever it had acknowledged and not shipped: that is
-brought back, once, at the end, each turn with the epoch and seq that it was told.
+partition goes to "c", and then "b" comes back with whatever it had acknowledged and not shipped:
+that is brought back, once, at the end, each turn with the epoch and seq that it was told.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from tests.cluster.fault_world import World
 from tests.faults.writing import Row
 
 MIXED = ("--sync", "mixed")
+DRAIN_S = 300  # until a drained node is to be gone
 
 
 def shipped_world(nodes: RayNodes, name: str, **plan: Any) -> World:
@@ -27,11 +28,11 @@ def shipped_world(nodes: RayNodes, name: str, **plan: Any) -> World:
     return World(nodes, name, settings={"replica": f"file://{replica}"}, plan=plan)
 
 
-def move(world: World, partition: int, sessions: list[str]) -> float:
-    """Have ``partition`` served by "c"; seconds from the fault to when that is told."""
-    world.control("failover", name=world.name, partition=partition)
+def move(world: World, partition: int, to: str = "c") -> float:
+    """Have ``partition`` served by that node; seconds from the fault to when that is told."""
+    world.control("failover", name=world.name, partition=partition, to=world.nodes.ip(to))
     told = world.since()
-    until(lambda: _serves(world, partition, "c"), f"{sessions} to be served by the other node")
+    until(lambda: _serves(world, partition, to), f"partition {partition} to be served by {to}")
     return told
 
 
@@ -50,7 +51,7 @@ def node_killed(nodes: RayNodes) -> Row:
         world.progress()
         world.fault()
         nodes.kill("b")
-        told = move(world, partition, sessions)
+        told = move(world, partition)
         world.progress(200, sessions, here)
         nodes.start("b")
         row = world.finish("node killed, failover, old disk back", killed=[there], salvage=True)
@@ -74,7 +75,7 @@ def node_stopped(nodes: RayNodes) -> Row:
         old = world.owners()[partition]
         world.fault()
         stopped = nodes.stop("b")
-        told = move(world, partition, sessions)
+        told = move(world, partition)
         world.progress(200, sessions, here)
         nodes.resume(stopped)
         until(lambda: not lives(old["pid"]), "the old owner to end")
@@ -101,7 +102,7 @@ def disk_wiped(nodes: RayNodes) -> Row:
         nodes.kill("b")
         shutil.rmtree(world.folder("b"))
         nodes.start("b")
-        told = move(world, partition, sessions)
+        told = move(world, partition, "b")
         world.progress(200, sessions, here)
         row = world.finish("disk lost for good, failover", disk_lost=True)
         row.detected_s, row.next_s = told, world.next_append(sessions, here)
@@ -133,6 +134,31 @@ def by_itself(nodes: RayNodes) -> Row:
         world.close()
 
 
+def drained(nodes: RayNodes) -> Row:
+    """A node is drained as an autoscaler does it: its partition is elsewhere before it ends."""
+    ready(nodes, "a", "b", "c")
+    world = shipped_world(nodes, "failover-drained", failover="auto", failover_after_s=5)
+    try:
+        partition, sessions = world.partition_on("b"), world.sessions_on("b")
+        here = world.write("a", None, *MIXED)
+        world.progress()
+        old = world.owners()[partition]
+        world.fault()
+        world.control("drain", ip=nodes.ip("b"), deadline_s=DRAIN_S)
+        until(lambda: _serves(world, partition, "c"), "the partition to be served elsewhere")
+        served = world.since()
+        world.progress(200, sessions, here)
+        nodes.kill("b")
+        row = world.finish("node drained, failover by itself", salvage=True)
+        row.detected_s, row.next_s = served, world.next_append(sessions, here)
+        row.last_byte_s = world.last_byte("b", partition, old["epoch"])
+        nodes.start("b")
+        world.cold(row)
+        return row
+    finally:
+        world.close()
+
+
 def cut_off() -> Row:
     """[23] A node is cut off with a writer on it and its partition moved to the majority. Its owner
     still reaches the objects, by a path of its own: it is fenced. Then the link heals."""
@@ -146,7 +172,7 @@ def cut_off() -> Row:
             old = world.owners()[partition]
             world.fault()
             net.cut("b")
-            told = move(world, partition, sessions)
+            told = move(world, partition)
             world.progress(200, sessions, here)
             until(lambda: _refused(there.lines), "the owner that was cut off to be fenced")
             late = time.monotonic_ns()

@@ -108,6 +108,32 @@ def node_killed(nodes: RayNodes) -> Row:
         world.close()
 
 
+def node_terminated(nodes: RayNodes) -> Row:
+    """[29] SIGTERM to ``ray start --block``, as an init system or Kubernetes ends a node."""
+    ready(nodes, "a", "b", "c")
+    world = World(nodes, "node-terminated")
+    try:
+        partition, sessions = world.partition_on("b"), world.sessions_on("b")
+        here = world.write("a")
+        world.progress()
+        owner = world.owners()[partition]
+        world.fault()
+        nodes.terminate("b")
+        until(lambda: not nodes.runs("b"), "the node to end")
+        ended = world.since()
+        nodes.kill("b")
+        nodes.start("b")
+        world.progress(200, sessions, here)
+        row = world.finish("SIGTERM to a node, started again")
+        row.detected_s, row.next_s = None, world.next_append(sessions, here)
+        row.last_byte_s = world.last_byte("b", partition, owner["epoch"])
+        row.notes.append(f"it ended after {ended:.1f} s")
+        world.cold(row)
+        return row
+    finally:
+        world.close()
+
+
 def node_stopped(nodes: RayNodes) -> Row:
     """[22] Everything on a node is stopped past the health timeout. Another node starts with the
     same folder; then the old one is continued."""
