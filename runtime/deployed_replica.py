@@ -74,6 +74,8 @@ def bring_back(path: str, disk: str, description: Description, place: int) -> st
 
     try:
         report = bring(Path(path), description.store_id, place, url, ask)
+    except NotFound:
+        return None  # it was done before, or its region was never finished here
     finally:
         channel.close()
     return (

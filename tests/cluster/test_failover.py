@@ -1,128 +1,58 @@
-"""Parts of a deployed store that move to other disks: told to, or by themselves, while whoever
-takes part in it dies."""
+"""Parts of a deployed store that move to other disks: told to, or by themselves."""
 
 from __future__ import annotations
 
 import asyncio
 import shutil
-import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 import neverforget as nf
-from neverforget.actors.process_end import pid_exists
-from neverforget.runtime.deployed_disk import read_disk
-from neverforget.runtime.deployment import Description
-from neverforget.storage.errors import NotFound
+from tests.cluster.moving_parts import (
+    chat_in,
+    deployed,
+    described,
+    failover,
+    folder_of,
+    kill,
+    nodes_of,
+    other,
+    plan,
+    two_nodes,
+)
 from tests.cluster.processes import PATIENCE_S, until
 from tests.cluster.test_deploy import Nodes
-from tests.conftest import gone, processes_of
-
-CONFIRMED = nf.CONFIRMED
 
 
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[Nodes]:
-    """A head that offers nothing, and "a" and "b"; this process is a driver on the head."""
-    ray = pytest.importorskip("ray")
-    folder = Path(tempfile.mkdtemp(prefix="nff-"))
-    made = Nodes(ray, folder)
-    made.start("a")
-    made.start("b")
-    made.cluster.wait_for_nodes()
-    ray.init(address=made.address, namespace="neverforget-tests", log_to_driver=False)
-    yield made
-    ray.shutdown()
-    made.cluster.shutdown()
-    left = gone(lambda: processes_of(folder))
-    shutil.rmtree(folder, ignore_errors=True)
-    assert not left, f"Ray left processes behind: {left}"
-
-
-def plan(nodes: Nodes, name: str, **more: Any) -> dict[str, Any]:
-    settings = {"partitions": 2, "embedder": "none", "extractor": "none", "segment_bytes": 1 << 20}
-    settings["replica"] = f"file://{nodes.folder}/replica-{name}"
-    settings |= more.pop("settings", {})
-    return {"path": f"$NF_DATA/{name}", "nodes": 2, "settings": settings, **more}
-
-
-def folder_of(nodes: Nodes, node: str, name: str) -> Path:
-    return nodes.folder / node / name
-
-
-def described(nodes: Nodes, name: str) -> Description:
-    """The newest description on any disk."""
-    found = []
-    for node in ("a", "b", "c"):
-        try:
-            found.append(read_disk(folder_of(nodes, node, name)).description)
-        except NotFound:
-            continue
-    return max((each for each in found if each is not None), key=lambda each: each.version)
-
-
-def node_of(nodes: Nodes, name: str, disk: str) -> str:
-    for node in ("a", "b", "c"):
-        path = folder_of(nodes, node, name)
-        if path.exists() and read_disk(path).disk == disk:
-            return node
-    raise AssertionError(f"no node had disk {disk}")
-
-
-def nodes_of(nodes: Nodes, name: str) -> list[str]:
-    """Of the partitions, and of the memories."""
-    found = described(nodes, name)
-    return [node_of(nodes, name, disk) for disk in (*found.partitions, found.longterm)]
-
-
-def other(node: str) -> str:
-    return {"a": "b", "b": "a"}[node]
-
-
-def chat_in(store: nf.Store, partition: int) -> nf.Session:
-    """A session of that partition."""
-    for n in range(64):
-        chat = store.session(f"chat-{n}")
-        if chat._place.partition == partition:
-            return chat
-    raise AssertionError("64 sessions, and none in it")
-
-
-@contextmanager
-def deployed(nodes: Nodes, name: str, **more: Any) -> Iterator[nf.Store]:
-    nf.deploy(name, plan(nodes, name, **more), wait=PATIENCE_S)
-    with nf.connect(name, deadline=PATIENCE_S) as store:
-        yield store
-    nf.undeploy(name)
-
-
-def failover(name: str, partition: int | str, **more: Any) -> None:
-    nf.failover(name, partition, confirm=CONFIRMED, wait=PATIENCE_S, **more)
+    with two_nodes() as made:
+        yield made
 
 
 def test_a_planned_move_loses_nothing_and_leaves_the_others_alone(nodes: Nodes) -> None:
     """Appends go on through the same handles, sync and async, under their request ids."""
     with deployed(nodes, "planned") as store:
         moving, staying = chat_in(store, 0), chat_in(store, 1)
-        said = [moving.append("user", n).seq for n in range(100)]
+        for n in range(100):
+            moving.append("user", n)
         staying.append("user", "here")
         store.remember("The parcel is late", key="parcel")
         before = store.status().owners[1]
         was, _, memories = nodes_of(nodes, "planned")
         on = nodes.nodes[other(was)].node_id
-        acknowledged: list[int] = []
+        acknowledged = 0
         stop = threading.Event()
 
         def write() -> None:
+            nonlocal acknowledged
             with nf.connect("planned", deadline=PATIENCE_S) as own:
                 chat = own.session(moving.name)
                 while not stop.is_set():
-                    acknowledged.append(chat.append("user", 100 + len(acknowledged)).seq)
+                    chat.append("user", 100 + acknowledged)
+                    acknowledged += 1
 
         async def write_on_loop() -> None:
             async with await nf.aio.connect("planned", deadline=PATIENCE_S) as own:
@@ -133,15 +63,20 @@ def test_a_planned_move_loses_nothing_and_leaves_the_others_alone(nodes: Nodes) 
         threads.append(threading.Thread(target=lambda: asyncio.run(write_on_loop())))
         for thread in threads:
             thread.start()
-        until(lambda: len(acknowledged) > 20, "appends before")
+        until(lambda: acknowledged > 20, "appends before")
         failover("planned", 0, to=on)
-        count = len(acknowledged)
-        until(lambda: len(acknowledged) > count + 20, "appends behind")
+        count = acknowledged
+        until(lambda: acknowledged > count + 20, "appends behind")
         stop.set()
         for thread in threads:
             thread.join()
-        assert said + acknowledged == list(range(100 + len(acknowledged)))
-        assert [turn.content for turn in moving] == list(range(100 + len(acknowledged)))
+        # What an owner cannot ship in the seconds that it has for that comes back from its disk.
+        every = set(range(100 + acknowledged))
+        until(lambda: {turn.content for turn in moving} == every, "everything")
+        turns = list(moving)
+        assert len(turns) == len(every)
+        in_place = [turn.content for turn in turns if turn.salvaged_from is None]
+        assert in_place == [n for n in range(len(every)) if n in in_place], "and in order"
         after = store.status().owners[1]
         assert (after.pid, after.epoch) == (before.pid, before.epoch)
         assert nodes_of(nodes, "planned")[0] == other(was)
@@ -184,14 +119,6 @@ def test_what_cannot_be_moved_is_refused_and_nothing_changes(nodes: Nodes) -> No
         with pytest.raises(nf.Unavailable):
             failover("refused", 0)
         assert described(nodes, "refused") == before
-
-
-def kill(nodes: Nodes, store: nf.Store, name: str, node: str) -> None:
-    """As a power cut does; return when the owners there are gone."""
-    where = nodes_of(nodes, name)
-    there = [o.pid for o in store.status().owners if where[o.partition] == node]
-    nodes.kill(node)
-    until(lambda: not any(map(pid_exists, there)), "the owners to end with their node")
 
 
 def test_a_lost_disk_is_replaced_from_the_replica_and_what_it_still_had_comes_back(
