@@ -25,7 +25,7 @@ from neverforget.storage.longterm_staging import Planned, Salvaged, Staging
 from neverforget.storage.longterm_state import CONTENT, LongTermState
 from neverforget.storage.longterm_working import LongTermWorking
 from neverforget.storage.old_versions import OldVersions
-from neverforget.storage.record import body_of
+from neverforget.storage.record import Header, body_of
 from neverforget.storage.repeats import find_request
 from neverforget.storage.salvage_reading import OldRecord
 from neverforget.storage.salvaged_work import SalvagedWork
@@ -231,6 +231,9 @@ class LongTermSalvaging(Salvaging):
             self._tags[about] = [*held, *tags]
         elif held is not None:
             self._tags[about] = [each for each in held if each not in tags]
+
+    def _note_erased(self, header: Header) -> None:
+        pass  # an erasure names memories by their ids, which are the same here
 
     # ---- the rest --------------------------------------------------------------------------------
 

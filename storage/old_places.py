@@ -25,6 +25,16 @@ class OldPlaces:
         self.parting = parting
         self.names: dict[int, Name] = {}
         self.seqs: dict[tuple[int, int], tuple[Session, int]] = {}
+        self._taken: set[tuple[int, int]] = set()
+
+    def note(self, old: tuple[int, int], session: Session, seq: int) -> None:
+        """What turn that was, (id, seq), is here."""
+        self.seqs[old] = session, seq
+        self._taken.add((session.session_id, seq))
+
+    def is_taken(self, session: Session, seq: int) -> bool:
+        """Is this turn one of the old ones, as is known by now?"""
+        return (session.session_id, seq) in self._taken
 
     def is_front(self, session: Session) -> bool:
         """Was it opened before the logs parted?"""

@@ -9,10 +9,9 @@ from neverforget.storage.appending import Appender, Name
 from neverforget.storage.batch import stage_batch
 from neverforget.storage.control import Body, ControlField, F
 from neverforget.storage.erasure import CONFIRMED, Eraser
-from neverforget.storage.errors import NotFound
 from neverforget.storage.format import Kind
 from neverforget.storage.old_places import OldPlaces
-from neverforget.storage.record import body_of, encode_control, read_header
+from neverforget.storage.record import Header, body_of, encode_control, read_header
 from neverforget.storage.region_state import RegionState
 from neverforget.storage.repeats import Repeats
 from neverforget.storage.results import ForkPoint
@@ -214,24 +213,36 @@ class RegionSalvaging(Salvaging):
         elif self._repeats.request_ever(*request) is not None:
             self.report.came_again += 1
             return
-        session = self._state.index.by_id.get(header.session_id)
-        end = self._places.front_end(session)
-        runs: list[tuple[int, int]] | None = None
-        if F[ControlField.DIGEST] not in body:
-            runs = list(self._places.in_front(header.session_id, control.runs(body)))
-        elif session is not None and self._appender.next_seq(session, 0) > end:
-            # It has gone on since; that stays.
-            runs = [(session.base, end - 1)] if end > session.base else []
-        if session is None or session.name is None or not end or runs == []:
+        moved = self._places.moved(header.session_id, self._erased_there(header, body))
+        by, reason = body.get(F[ControlField.BY], BY), body.get(F[ControlField.REASON])
+        for session_id, runs in moved.items():
+            session = self._state.index.by_id[session_id]
+            if session.name is None:
+                continue
+            whole = F[ControlField.DIGEST] in body and len(runs) == session.end - session.base
+            self._eraser.erase(
+                (session.namespace, session.name), None if whole else list(runs), CONFIRMED, by,
+                reason, request,
+            )  # fmt: skip
+            request = (0, 0)
+        if not moved:
             self.report.dropped += 1
             self.say(old, {"erased": "what was never shipped; it stays erased"}, "erase")
-            return
-        name = session.namespace, session.name
-        by, reason = body.get(F[ControlField.BY], BY), body.get(F[ControlField.REASON])
-        try:
-            self._eraser.erase(name, runs, CONFIRMED, by, reason, request)
-        except NotFound:
-            self.conflict(old, "what was to be erased is not there", "erase")
+
+    def _erased_there(self, header: Header, body: Body) -> list[tuple[int, int]]:
+        """Turns by their old seqs; of a whole session all that are known. What it has got here
+        since stays.
+        """
+        if F[ControlField.DIGEST] not in body:
+            return list(control.runs(body))
+        session_id = header.session_id
+        session = self._state.index.by_id.get(session_id)
+        end = self._places.front_end(session)
+        front = [(session.base, end - 1)] if session is not None and end > session.base else []
+        return front + [(seq, seq) for of, seq in self._places.seqs if of == session_id]
+
+    def _note_erased(self, header: Header) -> None:
+        self._turns.note_erased(header)
 
     def _about(self, record: OldRecord) -> tuple[int, int]:
         session = self._places.here(record.header.session_id)

@@ -18,6 +18,7 @@ from neverforget.storage.control import ControlField, F
 from neverforget.storage.errors import Corrupt
 from neverforget.storage.format import (
     DURABLE_UNKNOWN,
+    HEADER,
     HEADER_BYTES,
     Kind,
     RecordFlag,
@@ -27,6 +28,7 @@ from neverforget.storage.record import Header, body_of, log_seed, read_header
 from neverforget.storage.salvage_bodies import Source
 from neverforget.storage.salvage_results import Piece
 from neverforget.storage.scan import scan
+from neverforget.storage.segments import check_header
 
 _READ_BYTES: Final = 1 << 20
 PIECE_BYTES: Final = 256 * 1024  # or one larger batch
@@ -110,7 +112,8 @@ class _Cutter:
         self._index = 0
         self._batch: list[_Found] = []
         self._spans: list[tuple[int, bytearray]] = []
-        self._size = self._left_out = self._unreadable = 0
+        self._size = self._unreadable = 0
+        self._gone: list[tuple[int, bytes]] = []  # erased
 
     def take(self, chunk: Sequence[_Found]) -> Iterator[Piece]:
         for found in chunk:
@@ -132,9 +135,9 @@ class _Cutter:
         size = sum(stride(each.header.body_length) for each in batch)
         if self._spans and self._size + size > self._bytes_max:
             yield self._piece()
-        for position, _, record in batch:
+        for position, header, record in batch:
             if position + HEADER_BYTES in self._erased:
-                self._left_out += 1
+                self._gone.append((position, HEADER.pack(*header)))
             elif record is None:
                 self._unreadable += 1
             else:
@@ -154,10 +157,10 @@ class _Cutter:
         made = Piece(
             self._log_id, self._stream, self._index, self._parting,
             [(position, bytes(raw)) for position, raw in self._spans],
-            self._left_out, self._unreadable, last,
+            self._gone, self._unreadable, last,
         )  # fmt: skip
         self._index += 1
-        self._spans, self._size, self._left_out, self._unreadable = [], 0, 0, 0
+        self._spans, self._gone, self._size, self._unreadable = [], [], 0, 0
         return made
 
 
@@ -209,6 +212,16 @@ def decode_piece(raw: bytes) -> Piece:
         return msgspec.msgpack.decode(raw, type=Piece)
     except msgspec.MsgspecError as error:
         raise Corrupt(f"a piece of an old log cannot be read: {error}") from error
+
+
+def erased_in(piece: Piece) -> Iterator[Header]:
+    """Raises Corrupt."""
+    seed = log_seed(piece.log_id)
+    for position, raw in piece.erased:
+        fields = check_header(memoryview(raw), 0, position, seed)
+        if fields is None:
+            raise Corrupt(f"what was sent of position {position} of an old log is damaged")
+        yield Header._make(fields)
 
 
 def batches_in(piece: Piece) -> Iterator[list[OldRecord]]:

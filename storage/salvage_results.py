@@ -29,7 +29,8 @@ class Piece(Struct, array_like=True, frozen=True):
 
     ``parting``: up to this position the old log and the one that counts are the same. ``stream``:
     the same random number in all pieces of one reading, numbered 0, 1, ... by ``index``; no other
-    comes behind the ``last`` one. ``erased`` and ``unreadable``: records that are left out.
+    comes behind the ``last`` one. ``erased``: (position, header) of records whose bodies are gone,
+    in front of what the spans hold of them; ``unreadable``: how many others are left out.
     """
 
     log_id: int
@@ -37,6 +38,6 @@ class Piece(Struct, array_like=True, frozen=True):
     index: int
     parting: int
     spans: list[tuple[int, bytes]]
-    erased: int
+    erased: list[tuple[int, bytes]]
     unreadable: int
     last: bool

@@ -13,12 +13,13 @@ from neverforget.storage import control
 from neverforget.storage.appending import Added, Appender, Name
 from neverforget.storage.batch import stage_batch
 from neverforget.storage.control import ControlField, F
+from neverforget.storage.dedupe import id12
 from neverforget.storage.errors import Conflict
 from neverforget.storage.format import SEQ_MAX, BodyField, Kind, RecordFlag
 from neverforget.storage.old_places import OldPlaces
 from neverforget.storage.record import Header, body_of, decode_body, encode_control, read_header
 from neverforget.storage.region_state import RegionState
-from neverforget.storage.repeats import Repeats, check_same_turns
+from neverforget.storage.repeats import Repeats
 from neverforget.storage.results import SalvagedRun
 from neverforget.storage.salvage_bodies import Sourced, brought_back_body, salvaged_runs
 from neverforget.storage.salvage_reading import OldRecord
@@ -98,6 +99,28 @@ class SalvagedTurns:
         waiting.count += len(turns)
         waiting.bytes += size
 
+    def note_erased(self, header: Header) -> None:
+        """A turn that is gone there: where its client has appended it here as well, that is the one
+        that the erasure is about.
+        """
+        if header.kind != Kind.TURN:
+            return
+        request = header.producer_id, header.producer_seq
+        if header.flags & _KEYED:
+            positions = {*self._state.keys.find(*request), *self._state.log.find(id12(*request))}
+            found = [self._state.log.header(position) for position in sorted(positions)]
+        else:
+            repeated = self._repeats.request_ever(*request)
+            found = [] if repeated is None else [held for _, held in repeated.records]
+        for held in found:
+            session, seq = self._state.index.by_id.get(held.session_id), held.sequence_id
+            if session is None or self._places.is_taken(session, seq):
+                continue
+            by_key = header.flags & _KEYED and held.session_id == header.session_id
+            if held.kind == Kind.TURN and (by_key or _said(held) == _said(header)):
+                self._places.note((header.session_id, header.sequence_id), session, seq)
+                return
+
     def _traced(self, batch: Sequence[OldRecord]) -> Iterator[_Turn]:
         """Turns that had been salvaged before are those that they were at first."""
         runs: list[SalvagedRun] = []
@@ -126,41 +149,45 @@ class SalvagedTurns:
         session = self._state.index.by_id.get(header.session_id)
         if session is not None:
             old = turn.old.header
-            self._places.seqs[old.session_id, old.sequence_id] = session, header.sequence_id
+            self._places.note((old.session_id, old.sequence_id), session, header.sequence_id)
 
     def _unknown(self, turns: Sequence[_Turn]) -> list[_Turn]:
         """Without those that came again under the request id or key of their client. One whose key,
         or id, is held by something else is brought without it.
         """
-        unkeyed = [turn for turn in turns if not turn.old.header.flags & _KEYED]
-        repeated: dict[int, Header] = {}
-        named = True
-        if unkeyed:
-            request = unkeyed[0].old.header.producer_id, unkeyed[0].old.header.producer_seq
-            found = self._repeats.request_ever(*request)
-            if found is not None:
-                try:
-                    same = check_same_turns(found, [t.old.header for t in unkeyed], *request)
-                    repeated = {t.old.position: h for t, (_, h) in zip(unkeyed, same)}
-                except Conflict:
-                    named = False
-                    self._salvaging.conflict(
-                        unkeyed[0].old,
-                        "its request id was used for something else; it is there without it",
-                        brought=True,
-                    )
         new = []
+        repeated: dict[int, Header] = {}
         for turn in turns:
-            if turn.old.header.flags & _KEYED:
+            old = turn.old.header
+            if (old.session_id, old.sequence_id) in self._places.seqs:
+                self._salvaging.report.came_again += 1  # its piece is told twice
+                continue
+            if old.flags & _KEYED:
                 turn = self._keyed(turn, repeated)
-            elif not named:
-                turn = turn._replace(named=False)
+            else:
+                turn = self._asked(turn, repeated)
             header = repeated.get(turn.old.position)
             if header is None:
                 new.append(turn)
             else:
                 self._came_again(turn, header)
         return new
+
+    def _asked(self, turn: _Turn, repeated: dict[int, Header]) -> _Turn:
+        """By its request id. Of a request that came again all turns did."""
+        header = turn.old.header
+        found = self._repeats.request_ever(header.producer_id, header.producer_seq)
+        if found is None:
+            return turn
+        for _, held in found.records:
+            session = self._state.index.by_id.get(held.session_id)
+            free = session is None or not self._places.is_taken(session, held.sequence_id)
+            if free and _said(held) == _said(header):
+                repeated[turn.old.position] = held
+                return turn
+        why = "its request id was used for something else; it is there without it"
+        self._salvaging.conflict(turn.old, why, brought=True)
+        return turn._replace(named=False)
 
     def _keyed(self, turn: _Turn, repeated: dict[int, Header]) -> _Turn:
         old = turn.old
@@ -238,7 +265,7 @@ class SalvagedTurns:
         self._salvaging.note_brought(position + front, sourced)
         for number, turn in enumerate(turns):
             old = turn.old.header
-            self._places.seqs[old.session_id, old.sequence_id] = session, seq + number
+            self._places.note((old.session_id, old.sequence_id), session, seq + number)
         self._salvaging.report.turns += len(turns)
 
     def _note_requests(self, position: int, added: Added) -> None:
@@ -263,6 +290,11 @@ class _Runs:
                 self.found[-1] = (first, seq, epoch, old)
                 return
         self.found.append((seq, seq, *origin))
+
+
+def _said(header: Header) -> tuple[int, ...]:
+    """What a client that repeats its request says again."""
+    return header.kind, header.role, header.body_crc, header.body_length
 
 
 def _agent_of(first: OldRecord, turn: OldRecord) -> str | None:

@@ -24,7 +24,7 @@ from neverforget.storage.control import Body, ControlField, F
 from neverforget.storage.errors import Conflict, Corrupt, InvalidArgument, NotFound
 from neverforget.storage.format import Kind
 from neverforget.storage.log_state import LogState
-from neverforget.storage.record import body_of, encode_control
+from neverforget.storage.record import Header, body_of, encode_control
 from neverforget.storage.salvage_bodies import (
     Source,
     Sourced,
@@ -32,7 +32,7 @@ from neverforget.storage.salvage_bodies import (
     salvage_details,
     sources_in,
 )
-from neverforget.storage.salvage_reading import OldRecord, batches_in
+from neverforget.storage.salvage_reading import OldRecord, batches_in, erased_in
 from neverforget.storage.salvage_results import Piece, SalvageReport
 from neverforget.storage.shipping_salvage import Fate, fates_of
 from neverforget.storage.slices import Slices
@@ -65,8 +65,10 @@ class Salvaging(ABC):
         log, UnsupportedFormat, Corrupt; OutOfSpace, Poisoned: begin again when that is over.
         """
         self._begin(piece)
-        report = SalvageReport(dropped=piece.erased, unreadable=piece.unreadable)
+        report = SalvageReport(dropped=len(piece.erased), unreadable=piece.unreadable)
         before, self.report = self.report, report
+        for header in erased_in(piece):
+            self._note_erased(header)
         looked = 0
         for batch in batches_in(piece):
             report.records += len(batch)
@@ -150,6 +152,10 @@ class Salvaging(ABC):
         """Stage it, or remember it for ``_rest``. Raises what makes it a conflict, with nothing
         staged.
         """
+
+    @abstractmethod
+    def _note_erased(self, header: Header) -> None:
+        """A record whose body is gone, for what names it later."""
 
     def _rest(self) -> Slices[None]:
         """What was not staged yet, at the end of a piece."""

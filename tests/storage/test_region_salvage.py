@@ -287,7 +287,7 @@ def test_pieces_in_the_wrong_order_are_refused(parted: Parted) -> None:
         in_one_go(parted.new.region.salvage(found[1]))
     in_one_go(parted.new.region.salvage(found[0]))
     with pytest.raises(InvalidArgument, match="of log"):
-        in_one_go(parted.new.region.salvage(Piece(1, 2, 0, 0, [], 0, 0, True)))
+        in_one_go(parted.new.region.salvage(Piece(1, 2, 0, 0, [], [], 0, True)))
     assert salvage(parted.new, found).turns == 3, "the first one is there"
     assert turns(parted.new)[2:] == [f"lost {number}" for number in range(4)]
 
