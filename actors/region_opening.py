@@ -15,6 +15,7 @@ from neverforget.storage.filesystem import FileSystem
 from neverforget.storage.identity import IDENTITY_FILE, Identity
 from neverforget.storage.region_creation import create_region
 from neverforget.storage.region_options import RegionOptions
+from neverforget.storage.shipping_mark import marked_term
 from neverforget.storage.spare import Submit
 
 
@@ -61,7 +62,7 @@ class RegionOpening(Generic[R]):
 
     def open(self, *, submit: Submit, read_only: bool, predecessor: R | None) -> R:
         spec = self._spec
-        if spec.replica_term and not read_only:
+        if spec.replica_term and not (read_only and spec.replica):
             self._arrive()
         return self._open_region(
             self._fs,
@@ -94,7 +95,14 @@ class RegionOpening(Generic[R]):
         from neverforget.storage.replica_identity import identity_in
 
         spec, directory = self._spec, Path(self._spec.directory)
-        if spec.replica is None or self._fs.exists(directory / IDENTITY_FILE):
+        if spec.replica is None:
+            if marked_term(self._fs, directory) >= spec.replica_term:
+                return
+            raise Corrupt(
+                f"{self._shipped_as} was moved here and the replica that it was to be fetched from "
+                "is not configured any more: set it again"
+            )
+        if self._fs.exists(directory / IDENTITY_FILE):
             return
         store = open_object_store(spec.replica)
         identity = identity_in(store, self._shipped_as, spec.store_id)

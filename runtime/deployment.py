@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -122,6 +122,19 @@ class Told(msgspec.Struct, frozen=True):
     version: int
     owners: dict[int, OwnerView]
     sockets: dict[int, str]
+
+
+def where_of(
+    description: Description, nodes: Mapping[str, tuple[str, str]], told: Iterable[Told]
+) -> Where:
+    """What clients are told. A host that has not yet given up what was moved away is not asked."""
+    sockets = {
+        place: path
+        for host in told
+        for place, path in host.sockets.items()
+        if description.disk_of(place) == host.disk
+    }
+    return Where(description=description, nodes=dict(nodes), sockets=sockets)
 
 
 def checked_name(name: object) -> str:

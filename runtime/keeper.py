@@ -33,7 +33,7 @@ from neverforget.actors.places import LONGTERM, REFLECTOR
 from neverforget.actors.ports import failure
 from neverforget.runtime import deployed_cluster as cluster
 from neverforget.runtime.deployed_replica import prepare_replica
-from neverforget.runtime.deployment import Description, Plan, Where, described, updated
+from neverforget.runtime.deployment import Description, Plan, Where, described, updated, where_of
 from neverforget.runtime.keeper_disks import Disks, Found
 from neverforget.runtime.keeper_metrics import MEMORIES, KeeperMetrics
 from neverforget.runtime.keeper_moves import Moves
@@ -118,11 +118,8 @@ class Keeper:
             )
         found = dict(self._disks.found)
         nodes = {disk: (each.node.id, each.node.name) for disk, each in found.items()}
-        sockets: dict[int, str] = {}
-        for each in found.values():
-            if each.told is not None:
-                sockets.update(each.told.sockets)
-        return Where(description=description, nodes=nodes, sockets=sockets)
+        told = [each.told for each in found.values() if each.told is not None]
+        return where_of(description, nodes, told)
 
     def _status(self, id: int) -> HostReply:
         owners = []

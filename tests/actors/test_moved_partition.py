@@ -118,6 +118,29 @@ def test_where_nothing_was_shipped_nothing_is_made_up(tmp_path: Path, away: Path
     new.close()
 
 
+def test_what_was_not_fetched_is_not_served_without_a_replica_either(
+    tmp_path: Path, away: Path
+) -> None:
+    """The setting was taken away after a move: the empty region passed for all there is."""
+    old = owner(tmp_path / "old", away)
+    append_one(old, 1, "shipped")
+    old.close()
+    Region.create(FS, tmp_path / "new", store_id=STORE_ID, partition=0, options=OPTIONS)
+    told = spec(tmp_path / "new", store_id=STORE_ID, replica_term=1)
+    new = Partition(told, clock=SystemClock(), fs=FS)
+    new.bind(lambda: None)
+    new.open()
+    assert new.state == "quarantined" and "set it again" in str(new.reason)
+    new.close()
+    shutil.rmtree(tmp_path / "new")
+    owner(tmp_path / "new", away, 1).close()
+    new = Partition(told, clock=SystemClock(), fs=FS)
+    new.bind(lambda: None)
+    new.open()
+    assert new.state == "serving" and said(new) == ["shipped"]
+    new.close()
+
+
 def test_nothing_is_served_before_the_replica_has_answered(tmp_path: Path, away: Path) -> None:
     """Not even read: what stands there lacks what was acknowledged elsewhere, or is empty."""
     old = owner(tmp_path / "old", away)

@@ -12,7 +12,14 @@ from neverforget.actors.message_bases import Request
 from neverforget.actors.places import LONGTERM
 from neverforget.runtime.deployed_channel import Moving
 from neverforget.runtime.deployed_disk import describe, look, read_disk
-from neverforget.runtime.deployment import Description, described, read_plan, updated
+from neverforget.runtime.deployment import (
+    Description,
+    Told,
+    described,
+    read_plan,
+    updated,
+    where_of,
+)
 from neverforget.runtime.moving import (
     check_movable,
     checked_place,
@@ -67,6 +74,19 @@ def test_the_next_description_has_it_elsewhere_in_a_higher_term() -> None:
         moved(found, {0: "b"}, {0: TERM_MAX})
     copy = msgspec.json.decode(msgspec.json.encode(again), type=Description)
     assert copy == again
+
+
+def test_clients_are_sent_to_where_a_part_is_and_not_where_it_still_runs() -> None:
+    found = made("a", "b")
+    hosts = [
+        Told("b", "serving", None, 2, {}, {0: "b/p0", 1: "b/p1"}),
+        Told("a", "serving", None, 1, {}, {0: "a/p0", 2: "a/p2", LONGTERM: "a/lt0"}),
+    ]
+    nodes = {"a": ("1", "one"), "b": ("2", "two")}
+    after = moved(found, {0: "b"}, {0: 0})
+    told = where_of(after, nodes, hosts)
+    assert told.sockets == {0: "b/p0", 1: "b/p1", 2: "a/p2"} and told.nodes == nodes
+    assert where_of(after, nodes, hosts[1:]).sockets == {2: "a/p2"}
 
 
 def test_only_what_is_shipped_can_be_moved() -> None:
