@@ -23,7 +23,7 @@ from neverforget.storage.control import Body, ControlField, F, Range
 from neverforget.storage.errors import Corrupt, Unavailable
 from neverforget.storage.filesystem import FileSystem
 from neverforget.storage.format import HEADER_BYTES, Kind, RecordFlag
-from neverforget.storage.longterm_fields import Id, id_in
+from neverforget.storage.longterm_fields import Id, id_in, named_in
 from neverforget.storage.object_store import ObjectStore
 from neverforget.storage.record import (
     Header,
@@ -104,7 +104,7 @@ class PointCopy:
     # ---- reading ---------------------------------------------------------------------------------
 
     def _later(self) -> Iterator[list[Record]]:
-        """The batches behind it that erase something in it."""
+        """The batches behind it that erase something."""
         for header in self._objects.headers[self._count :]:
             if not header.erasings:
                 continue
@@ -116,7 +116,7 @@ class PointCopy:
                 # What is left of a batch whose end was lost goes alone, as the last one of a run.
                 if record.flags & RecordFlag.BATCH_MORE and end < len(payload):
                     continue
-                if self._named_in(batch):
+                if any(held.kind == Kind.ERASING for held, _ in batch):
                     yield batch
                 batch = []
 
@@ -189,7 +189,7 @@ class PointCopy:
         """The record with what it names of this log; None: nothing."""
         every = control.unpack_ranges(body.get(F[ControlField.RANGES], b""))
         ranges = [(position, n) for position, n in every if position < self._stop]
-        if not ranges:
+        if not ranges and not self._names_one(body):
             return None
         body = {**body, F[ControlField.RANGES]: control.pack_ranges(ranges)}
         body[F[ControlField.BYTES]] = sum(n for _, n in ranges)
@@ -207,6 +207,10 @@ class PointCopy:
             Kind.ERASING, session_id, seq, body, timestamp_us=header.timestamp,
             token_count=header.token_count, role=header.role,
         )  # fmt: skip
+
+    def _names_one(self, body: Body) -> bool:
+        """A memory of this log goes, of which everything in it was zeroed for another reason."""
+        return not self._conversations and any(each in self._newest for each in named_in(body))
 
     def _comes_along(self, header: Header, raw: bytes, zeroed: set[int]) -> bool:
         if self._conversations or crc32c(body_of(raw)) != header.body_crc:
