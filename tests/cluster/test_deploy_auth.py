@@ -1,81 +1,138 @@
-"""Deployed stores where Ray asks for a token, at the command line."""
+"""Deployed stores where Ray asks for a token, for certificates or for nothing, on nodes that have
+to show them to each other; at the command line.
+"""
 
 from __future__ import annotations
 
 import json
-import os
 import secrets
 import shutil
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.cluster.processes import told
-from tests.conftest import gone, processes_of
+from tests.cluster.cluster_nodes import QUICK, RayNodes, reason_not_to_run
+from tests.conftest import ROOT
 
+# Ray decides about tokens when it is imported: whoever calls it is a process of its own.
 SCRIPT = """
 import json, os, stat, sys
 from pathlib import Path
-from ray.cluster_utils import Cluster
 from neverforget.runtime.cli import run
 
-folder = Path(sys.argv[1])
-head = {"num_cpus": 4, "include_dashboard": False, "object_store_memory": 80 << 20}
-head |= {"resources": {"neverforget": 1}, "temp_dir": str(folder / "ray")}
-cluster = Cluster(initialize_head=True, head_node_args=head)
-config = folder / "memory.toml"
-config.write_text(f'''
+address, folder = sys.argv[1:3]
+config = Path(folder, "memory.toml")
+config.write_text('''
 name = "memory"
-path = "{folder}/data"
+path = "$NF_DATA/memory"
+nodes = 2
 [settings]
 partitions = 2
 embedder = "none"
 segment_bytes = 1048576
 ''')
-at = ["--address", cluster.address]
-codes = [run(["deploy", str(config), *at, "--wait", "150"])]
-codes.append(run(["deploy", str(config), *at, "--wait", "150"]))
-codes.append(run(["append", f"ray:memory@{cluster.address}", "chat", "user", "hello"]))
-codes.append(run(["tail", f"ray:memory@{cluster.address}", "chat"]))
-codes.append(run(["status", f"ray:memory@{cluster.address}"]))
-mode = stat.S_IMODE(os.stat(folder / "data" / "run").st_mode)
+at = ["--address", address]
+store = f"ray:memory@{address}"
+codes = [run(["deploy", str(config), *at, "--wait", "450"])]
+codes.append(run(["deploy", str(config), *at, "--wait", "450"]))
+for n in range(4):  # both partitions, of which one is on this node
+    codes.append(run(["append", store, f"chat-{n}", "user", "hello"]))
+codes.append(run(["tail", store, "chat-0"]))
+codes.append(run(["status", store]))
 config.write_text(config.read_text().replace("partitions = 2", "partitions = 3"))
 codes.append(run(["deploy", str(config), *at]))
-codes.append(run(["undeploy", "memory", *at]))
-codes.append(run(["tail", f"ray:memory@{cluster.address}", "chat"]))
-import ray
-ray.shutdown()
-cluster.shutdown()
-print(json.dumps({"codes": codes, "mode": mode}))
+folders = [Path(folder, "data", node, "memory") for node in ("a", "b")]
+found = {
+    "codes": codes,
+    "regions": sorted(p.name for each in folders for p in (each / "regions").glob("p*")),
+    "modes": [stat.S_IMODE(os.stat(each / "run").st_mode) for each in folders],
+}
+print(json.dumps(found))
 """
+STRANGER = """
+import sys
+import neverforget as nf
+try:
+    nf.connect("memory", address=sys.argv[1])
+except nf.NeverforgetError as error:
+    print(type(error).__name__)
+"""
+UNDEPLOY = """
+import sys
+from neverforget.runtime.cli import run
+print([run(["undeploy", "memory", "--address", sys.argv[1]]),
+       run(["tail", f"ray:memory@{sys.argv[1]}", "chat-0"])])
+"""
+Start = Callable[[dict[str, str]], RayNodes]
 
 
 @pytest.fixture
-def folder() -> Iterator[Path]:
-    made = Path(tempfile.mkdtemp(prefix="nfa-"))
-    yield made
-    left = gone(lambda: processes_of(made))
-    shutil.rmtree(made, ignore_errors=True)
-    assert not left, f"Ray left processes behind: {left}"
+def start() -> Iterator[Start]:
+    """Two nodes."""
+    if reason := reason_not_to_run():
+        pytest.skip(reason)
+    made: list[RayNodes] = []
+
+    def nodes(environment: dict[str, str]) -> RayNodes:
+        made.append(RayNodes(environment={**QUICK, **environment}))
+        made[0].start("a")
+        made[0].start("b")
+        return made[0]
+
+    yield nodes
+    for each in made:
+        each.close()
 
 
-@pytest.mark.parametrize("mode", ["token", "disabled"])
-def test_the_command_line_deploys_whether_ray_asks_for_a_token_or_not(
-    folder: Path, mode: str
-) -> None:
-    """Both in processes of their own: Ray decides about tokens when it is imported."""
-    environment = {**os.environ, "RAY_AUTH_MODE": mode, "HOME": str(folder)}
-    if mode == "token":
-        environment["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
-    ran = subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, str(folder)],
-        env=environment,
+def ran(script: str, nodes: RayNodes, *arguments: str, **environment: str) -> str:
+    """What it printed last."""
+    run = subprocess.run(
+        [sys.executable, "-c", script, nodes.address, *arguments],
+        cwd=ROOT,
+        env={**nodes.environment("a"), **environment},
         stdout=subprocess.PIPE,
         text=True,
     )
-    found = told(ran)
-    assert found == {"codes": [0, 0, 0, 0, 0, 2, 0, 3], "mode": 0o700}, json.dumps(found)
+    assert run.returncode == 0, run.stdout
+    return run.stdout.splitlines()[-1]
+
+
+def works(nodes: RayNodes) -> None:
+    """All that the command line does with a deployed store, of which half is on another node."""
+    found = json.loads(ran(SCRIPT, nodes, str(nodes.folder)))
+    assert found["codes"] == [0, 0, 0, 0, 0, 0, 0, 0, 2], found
+    assert found["regions"] == ["p0", "p1"] and found["modes"] == [0o700, 0o700]
+
+
+def test_a_store_on_two_nodes_where_ray_asks_for_nothing(start: Start) -> None:
+    nodes = start({"RAY_AUTH_MODE": "disabled"})
+    works(nodes)
+    assert ran(UNDEPLOY, nodes) == "[0, 3]"
+
+
+def test_a_store_on_two_nodes_where_ray_asks_for_a_token(start: Start) -> None:
+    nodes = start({"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)})
+    works(nodes)
+    assert ran(UNDEPLOY, nodes) == "[0, 3]"
+
+
+@pytest.mark.long
+def test_a_store_on_two_nodes_with_a_token_and_tls(start: Start, short_path: Path) -> None:
+    """Whoever has another token, or none, is told so; Ray takes 20 s for that."""
+    if shutil.which("openssl") is None:
+        pytest.skip("not run: needs openssl, to make certificates")
+    cert, key = str(short_path / "CERT"), str(short_path / "KEY")
+    names = ",".join([*(f"IP:127.0.1.{n}" for n in range(1, 5)), "IP:127.0.0.1", "DNS:localhost"])
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
+    command += ["-subj", "/CN=ray", "-addext", f"subjectAltName={names}"]
+    subprocess.run([*command, "-keyout", key, "-out", cert], check=True, stderr=subprocess.DEVNULL)
+    tls = {"RAY_USE_TLS": "1", "RAY_TLS_SERVER_KEY": key}
+    tls |= {"RAY_TLS_SERVER_CERT": cert, "RAY_TLS_CA_CERT": cert}
+    nodes = start({"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32), **tls})
+    works(nodes)
+    assert ran(STRANGER, nodes, RAY_AUTH_TOKEN=secrets.token_hex(32)) == "Unavailable"
+    assert ran(STRANGER, nodes, RAY_AUTH_MODE="disabled") == "Unavailable"
+    assert ran(UNDEPLOY, nodes) == "[0, 3]"
