@@ -39,17 +39,6 @@ class Sorted(NamedTuple):
     end: int
 
 
-class Added(NamedTuple):
-    """Turns that are staged. ``position``: of their batch; ``opened_at``: of the record in it that
-    names the session or an agent; ``places``: of the ``new`` turns.
-    """
-
-    position: int
-    opened_at: int | None
-    places: Places
-    new: Turns
-
-
 class Appender:
     """Stages appends. Owned by the region's thread."""
 
@@ -104,8 +93,8 @@ class Appender:
         position, places, batch = self._stage(session_id, seq, opening, records, split, whole)
 
         opened_at = position if places[0][0] else None
-        added = Added(position, opened_at, places, split.new)
-        self.enter(found, session_id, (namespace, session), agent, (producer, producer_seq), added)
+        name, request = (namespace, session), (producer, producer_seq)
+        self.enter(found, session_id, name, agent, request, position, opened_at, places, split.new)
         for index, place in split.twins:
             offset, size = places[place][0], split.new[place][1]
             split.existing.append((index, bytes(batch[offset : offset + size])))
@@ -244,15 +233,18 @@ class Appender:
         name: Name | None,
         agent: str | None,
         request: tuple[int, int],
-        added: Added,
+        position: int,
+        opened_at: int | None,
+        places: Places,
+        new: Turns,
     ) -> Session:
         """Let what is staged count: the log has it, from here on nothing may fail. ``name`` None:
-        it is not known, and no record opened the session.
+        it is not known, and no record opened the session. ``position``: of the batch;
+        ``opened_at``: of the record in it that names session or agent; ``places``: of ``new``.
         """
-        index, opened_at, (first, _, seq) = self._state.index, added.opened_at, added.places[0]
+        index, seq = self._state.index, places[0][2]
         nameless = found is not None and found.name is None
-        first_at = added.position + first
-        begins = first_at if opened_at is None else opened_at
+        begins = position + places[0][0] if opened_at is None else opened_at
         entered = found or index.get_or_make(session_id, begins)
         if opened_at is not None:
             if entered.opened_at != opened_at:
@@ -261,13 +253,13 @@ class Appender:
                 index.name(entered, *name)
             if agent is not None:
                 index.join(entered, agent)
-        self._state.appended += len(added.new)
+        self._state.appended += len(new)
         skipped = entered.skip_to(seq)
-        named = self._enter_turns(entered, added.position, added.places, added.new)
+        named = self._enter_turns(entered, position, places, new)
         if skipped or nameless:
             self._state.ledger.recount(entered)
         else:
-            self._state.ledger.appended(entered, len(added.new))
+            self._state.ledger.appended(entered, len(new))
         if request[0] and (named or opened_at is not None):
             self._state.requests.note(*request, begins)
         return entered

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from neverforget.storage import control
-from neverforget.storage.appending import Added, Appender, Name
+from neverforget.storage.appending import Appender, Name, Places, Turns
 from neverforget.storage.batch import stage_batch
 from neverforget.storage.control import ControlField, F
 from neverforget.storage.dedupe import id12
@@ -29,7 +29,7 @@ from neverforget.storage.slices import Slices
 _AGENT: Final = int(BodyField.AGENT)
 _KEYED, _CALLS = int(RecordFlag.KEYED), int(RecordFlag.CALLS)
 _FLAGS_AT, _ID_AT = 6, 40
-_BATCH_TURNS: Final = 256  # of several requests in one batch
+_BATCH_TURNS: Final = 64  # of several requests in one batch
 _BATCH_BYTES: Final = 256 * 1024
 
 
@@ -245,7 +245,8 @@ class SalvagedTurns:
         )  # fmt: skip
         front = len(buffer)
         buffer += opening
-        places, new = [], []
+        places: Places = []
+        new: Turns = []
         for number, turn in enumerate(turns):
             places.append((len(buffer), new_id, seq + number))
             record = _as_sent(turn)
@@ -256,21 +257,22 @@ class SalvagedTurns:
         position = stage_batch(state.log, buffer, [*head, *places], front + len(opening))
 
         opened_at = position + front if opening else None
-        added = Added(position, opened_at, places, new)
         if name is not None:
             self._changed.add(name)
-        session = self._appender.enter(found, new_id, name, waiting.agent, (0, 0), added)
+        session = self._appender.enter(
+            found, new_id, name, waiting.agent, (0, 0), position, opened_at, places, new
+        )
         state.apply(read_header(buffer), position, brought_back_body(sourced, runs.found))
-        self._note_requests(position, added)
+        self._note_requests(position, places, new)
         self._salvaging.note_brought(position + front, sourced)
         for number, turn in enumerate(turns):
             old = turn.old.header
             self._places.note((old.session_id, old.sequence_id), session, seq + number)
         self._salvaging.report.turns += len(turns)
 
-    def _note_requests(self, position: int, added: Added) -> None:
+    def _note_requests(self, position: int, places: Places, new: Turns) -> None:
         last = (0, 0)
-        for (offset, _, _), (_, _, header) in zip(added.places, added.new):
+        for (offset, _, _), (_, _, header) in zip(places, new):
             request = header.producer_id, header.producer_seq
             if header.producer_id and not header.flags & _KEYED and request != last:
                 self._state.requests.note(*request, position + offset)
