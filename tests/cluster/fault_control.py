@@ -40,10 +40,18 @@ class Calls:
             store.close()
         nf.undeploy(name, address=self.address)
 
-    def failover(self, name: str, partition: int | str, to: str) -> None:
-        nf.failover(
-            name, partition, confirm=nf.CONFIRMED, to=to, address=self.address, wait=PATIENCE_S
-        )
+    def failover(self, name: str, partition: int | str, to: str) -> int:
+        """How often it had to be told: whoever is told may be on the node that was lost."""
+        for tries in range(1, 20):
+            try:
+                nf.failover(
+                    name, partition,
+                    confirm=nf.CONFIRMED, to=to, address=self.address, wait=PATIENCE_S,
+                )  # fmt: skip
+            except nf.Unavailable:
+                continue
+            return tries
+        raise AssertionError("told twenty times in vain")
 
     def drain(self, ip: str, deadline_s: int) -> None:
         import ray

@@ -30,8 +30,10 @@ def shipped_world(nodes: RayNodes, name: str, **plan: Any) -> World:
 
 def move(world: World, partition: int, to: str = "c") -> float:
     """Have ``partition`` served by that node; seconds from the fault to when that is told."""
-    world.control("failover", name=world.name, partition=partition, to=world.nodes.ip(to))
+    tries = world.control("failover", name=world.name, partition=partition, to=world.nodes.ip(to))
     told = world.since()
+    if tries > 1:
+        world.notes.append(f"failover had to be told {tries} times")
     until(lambda: _serves(world, partition, to), f"partition {partition} to be served by {to}")
     return told
 
@@ -103,6 +105,7 @@ def disk_wiped(nodes: RayNodes) -> Row:
         shutil.rmtree(world.folder("b"))
         nodes.start("b")
         told = move(world, partition, "b")
+        world.control("failover", name=world.name, partition="memories", to=nodes.ip("b"))
         world.progress(200, sessions, here)
         row = world.finish("disk lost for good, failover", disk_lost=True)
         row.detected_s, row.next_s = told, world.next_append(sessions, here)

@@ -40,6 +40,7 @@ class World:
         self.nodes, self.name, self.on = nodes, name, list(on)
         self.told_folder = told_folder(nodes.folder)
         self.writers: list[Writing] = []
+        self.notes: list[str] = []
         self.fault_ns = self.fault_us = 0
         self.control = Control(nodes, control)
         values = {"partitions": partitions, "embedder": "none", "segment_bytes": SEGMENT_BYTES}
@@ -153,7 +154,7 @@ class World:
         if salvage:
             until(lambda: not self._judged(disk_lost).lost, "what the old disk had to come back")
             verdict = self._judged(disk_lost)
-        row = Row(scenario, verdict)
+        row = Row(scenario, verdict, notes=self.notes)
         bad = [name for name, code in codes.items() if code and name not in ended]
         row.problems += [f"writer {name} ended with {codes[name]}" for name in bad]
         row.problems += self.control("verify", name=self.name)
@@ -177,7 +178,8 @@ class World:
 
     def last_byte(self, node: str, partition: int, epoch: int) -> float | None:
         """When the owner with ``epoch`` wrote its last record there, in seconds from the fault."""
-        epochs, times = heads_on(self.folder(node) / "regions" / f"p{partition}")
+        region, *_ = sorted((self.folder(node) / "regions").glob(f"p{partition}*"))
+        epochs, times = heads_on(region)  # it may have been brought back, and renamed
         mine = times[epochs == epoch]
         return None if not mine.size else float(mine.max() - self.fault_us) / 1e6
 
