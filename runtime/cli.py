@@ -32,6 +32,7 @@ from neverforget.runtime import (
     cli_recall,
     cli_reflect,
     cli_replica,
+    cli_salvage,
     cli_status,
     cli_transfer,
 )
@@ -88,6 +89,7 @@ COMMANDS = (
     cli_recall,
     cli_reflect,
     cli_replica,
+    cli_salvage,
     cli_memory_changes,
     cli_chunks,
     cli_context,

@@ -10,6 +10,7 @@ import logging
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,7 +18,7 @@ from neverforget.actors.places import LONGTERM
 from neverforget.runtime.config import longterm_directory
 from neverforget.runtime.store_directory import region_directory
 from neverforget.storage.directory_lock import DirectoryLock
-from neverforget.storage.errors import Conflict, Unavailable
+from neverforget.storage.errors import Conflict, NotFound, Unavailable
 from neverforget.storage.filesystem import LocalFileSystem
 from neverforget.storage.identity import Identity, check_identity
 from neverforget.storage.object_store import ObjectStore, open_object_store
@@ -31,6 +32,7 @@ from neverforget.storage.shipping_object import log_prefix
 if TYPE_CHECKING:
     from neverforget.actors.messages import AnyReply, Request
 
+Ask = Callable[[int, "Request"], "AnyReply"]  # of a place
 log = logging.getLogger(__name__)
 _TRIES = 10  # the owner that is told was opened anew so often in the middle of it
 SALVAGED_SUFFIX = ".salvaged-"
@@ -106,6 +108,30 @@ def bring_back(
         "again later",
         outcome="unknown",
     )
+
+
+def bring_back_all(
+    path: Path, store_id: str, partitions: int, replica_url: str, ask: Ask
+) -> SalvageReport:
+    """Of every part that the folder ``path`` has. ``ask``: as of a channel, see there. Raises
+    StoreLocked while a host has the folder, and what ``bring_back`` raises.
+    """
+    total, missing = SalvageReport(), 0
+    places = (*range(partitions), LONGTERM)
+    lock = DirectoryLock.acquire(path, role="application")
+    try:
+        for place in places:
+            try:
+                told = bring_back(path, store_id, place, replica_url, partial(ask, place))
+            except NotFound:
+                missing += 1  # it was brought back before, or was never here
+            else:
+                total.add(told)
+    finally:
+        lock.release()
+    if missing == len(places):
+        raise NotFound(f"{path} has no part of store {store_id} that could be brought back")
+    return total
 
 
 def _directory(path: Path, place: int) -> Path:

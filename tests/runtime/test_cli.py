@@ -22,7 +22,7 @@ COMMANDS = (
     "config", "demo", "remember", "recall", "get", "memories", "revise", "history", "tag", "relate",
     "forget", "undo-forget", "archive", "unarchive", "purge", "erase", "audit", "deletion-report",
     "reindex", "chunks", "context", "working-memory", "migrate-chunked", "reflect", "agents",
-    "restore", "deploy", "failover", "undeploy", "backups",
+    "restore", "salvage", "deploy", "failover", "undeploy", "backups",
 )  # fmt: skip
 
 

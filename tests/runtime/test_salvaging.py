@@ -19,6 +19,7 @@ from neverforget.runtime.salvaging import bring_back, salvaged, unshipped
 from neverforget.storage.directory_lock import DirectoryLock
 from neverforget.storage.errors import Conflict, NotFound, StoreLocked
 from neverforget.storage.salvage_results import SalvageReport
+from tests.runtime.cli_calls import Cli
 from tests.runtime.conftest import SMALL
 
 ONE: dict[str, Any] = {**SMALL, "partitions": 1, "embedder": "none"}
@@ -129,3 +130,22 @@ def test_nothing_is_read_that_an_owner_has(moved: Moved) -> None:
         list(unshipped(moved.old, moved.store_id, 0, moved.url))
     lock.release()
     assert list(unshipped(moved.old, moved.store_id, 0, moved.url))
+
+
+def test_the_command_brings_back_all_parts_once(moved: Moved, cli: Cli) -> None:
+    moved.store.close()
+    new = moved.store.address
+    ran = cli("salvage", new, "--from", moved.old)
+    assert ran.code == 0 and "6 turns and memories brought back" in ran.out, ran
+    assert cli("salvage", new, "--from", moved.old).code == 3, "there is nothing left to bring"
+    assert "salvage" in cli("audit", new, "--operation", "salvage").out
+    with nf.open(new, inline=True, **ONE) as store:
+        assert texts(store) == ["shipped", "since then", "lost 0", "lost 2"]
+        assert len(store.memories()) == 2
+
+
+def test_a_store_without_a_replica_has_nothing_to_compare_with(tmp_path: Path, cli: Cli) -> None:
+    with nf.open(tmp_path / "plain", inline=True, **ONE) as store:
+        store.session("chat").append("user", "hello")
+    ran = cli("salvage", tmp_path / "plain", "--from", tmp_path)
+    assert ran.code == 2 and "no replica" in ran.err
