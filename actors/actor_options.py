@@ -63,8 +63,8 @@ NODE_HOST: dict[str, Any] = {
     "max_task_retries": 0,
     # It watches.
     "num_cpus": 0,
-    # The keeper asks it once a second.
-    "max_concurrency": 100,
+    # Threads: the keeper asks it once a second, and has it stop.
+    "max_concurrency": 8,
 }
 
 CHUNKER: dict[str, Any] = {

@@ -12,6 +12,8 @@ import asyncio
 import contextlib
 import logging
 import os
+import signal
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
@@ -32,6 +34,7 @@ from neverforget.storage.errors import InvalidArgument, Overloaded, Unavailable
 
 log = logging.getLogger(__name__)
 _PARTS = {"longterm-0": "memories"}  # in metrics, as elsewhere; a partition is its number
+SHUTDOWN_S = 20.0  # to sync, seal and ship when the process is told to end; what is left recovers
 CALLS_MAX = 1000  # frames from other nodes under way at once; beyond: Overloaded
 
 
@@ -163,6 +166,16 @@ class ActorShell:
     async def stop(self) -> None:
         """Take nothing more, finish, sync, seal, give everything back."""
         await asyncio.get_running_loop().run_in_executor(None, self._stop)
+
+    def __ray_shutdown__(self) -> None:
+        """Ray's hook, on the main thread of a process that ends by SIGTERM, or because its last
+        handle went. The next owner starts meanwhile and waits for the lock."""
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one would interrupt this
+        late = threading.Timer(SHUTDOWN_S, os._exit, (1,))
+        late.daemon = True
+        late.start()
+        self._stop()
 
     def _stop(self) -> None:
         if self._publisher is not None:

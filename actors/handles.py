@@ -3,6 +3,7 @@ host."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Sequence
@@ -18,6 +19,7 @@ from ray.exceptions import (
     RayError,
 )
 
+from neverforget.actors import ray_link
 from neverforget.actors.actor_options import NAMESPACE
 from neverforget.actors.chunker_spec import Chunked, Document
 from neverforget.storage.errors import Unavailable
@@ -63,6 +65,8 @@ class OwnerHandle:
 
     async def call_async(self, frame: bytes) -> bytes:
         """The same, awaited; the caller sets the time limit."""
+        if self._actor is None:
+            await asyncio.to_thread(lambda: self.actor)
         try:
             reply: bytes = await self._sent(frame)
         except (RayActorError, ActorUnschedulableError) as error:
@@ -73,6 +77,8 @@ class OwnerHandle:
         return reply
 
     def _sent(self, frame: bytes) -> Any:
+        if not ray.is_initialized():  # Ray would start a cluster now, or join a stranger's
+            raise Unavailable(ray_link.explained("not connected"), outcome="not_applied")
         try:
             return self.actor.call.remote(frame)
         except Exception as error:
@@ -106,6 +112,8 @@ class OwnerHandle:
 
     def pid(self) -> int | None:
         """Of its process, as Ray has started it: known before it answers anybody."""
+        if ray_link.trouble() is not None:
+            return None
         try:
             told: dict[str, Any] = ray_state.actors(self.actor._actor_id.hex())
         except (Unavailable, RayError):
@@ -130,6 +138,7 @@ class OwnerHandle:
     @property
     def actor(self) -> Any:
         if self._actor is None:
+            ray_link.check()
             try:
                 self._actor = ray.get_actor(self.name, namespace=NAMESPACE)
             except ValueError as error:

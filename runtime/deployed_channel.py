@@ -9,10 +9,13 @@ goes there under the same request id, so that what was done already is not done 
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import threading
 import time
 from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import msgspec
 
 from neverforget.actors.places import HOST, LONGTERM, REFLECTOR
 from neverforget.runtime.channel import SocketChannel
@@ -31,6 +34,7 @@ Through = Literal["socket", "ray"]
 _ASK_AGAIN_S = 5.0  # between two questions to the keeper about sockets that are not known yet
 _ASK_LOST_S = 1.0  # and about owners that do not answer
 _KEEPER_S = 5.0
+_KEEPER_LOST_S = 1.5  # for who looks beside a call
 
 
 class _Way(NamedTuple):
@@ -101,7 +105,8 @@ class DeployedChannel:
 
     def refresh(self, deadline: float | None = None) -> Endpoint:
         """An owner that went away comes back where it was, unless the keeper says otherwise."""
-        self._ask(_ASK_LOST_S)
+        left_s = math.inf if deadline is None else deadline - time.monotonic()
+        self._ask(_ASK_LOST_S, max(0.0, min(_KEEPER_S, left_s)))
         return self.endpoint
 
     # ---- where owners are ------------------------------------------------------------------------
@@ -115,7 +120,7 @@ class DeployedChannel:
         if place == HOST:
             return False
         if isinstance(error, OwnerFenced):
-            self._ask(0.0, wait=True)
+            self._ask(0.0, _KEEPER_S, wait=True)
         return self.way(place) != way
 
     def _names(self) -> dict[int, str]:
@@ -125,7 +130,7 @@ class DeployedChannel:
 
     def _here(self) -> str:
         if not self._node_id:
-            from neverforget.runtime.deployed_cluster import node_id
+            from neverforget.actors.ray_link import node_id
 
             self._node_id = node_id()
         return self._node_id
@@ -136,20 +141,24 @@ class DeployedChannel:
             return
         node = self._where.nodes.get(self._where.description.disk_of(place))
         if node is None or node[0] == self._here():
-            self._ask(_ASK_AGAIN_S)
+            self._ask(_ASK_AGAIN_S, _KEEPER_LOST_S)
 
     def _lost(self, place: int) -> None:
         if place != HOST:
-            self._ask(_ASK_LOST_S)
+            self._ask(_ASK_LOST_S, _KEEPER_LOST_S)
 
-    def _ask(self, every_s: float, *, wait: bool = False) -> None:
-        """Unless somebody does, or did less than ``every_s`` ago. ``wait``: for that one, too."""
+    def _ask(self, every_s: float, keeper_s: float, *, wait: bool = False) -> None:
+        """Unless somebody does, or did less than ``every_s`` ago. ``wait``: for that one, too.
+        ``keeper_s``: the time for an answer."""
         if time.monotonic() - self._asked_at < every_s or not self._asking.acquire(blocking=wait):
             return
         try:
             from neverforget.runtime.deployed_cluster import ask_keeper
 
-            self._where = ask_keeper(self._where.description.name, _KEEPER_S)
+            found = ask_keeper(self._where.description.name, keeper_s)
+            # One that ends just now comes back at the same path; the keeper does not know it then.
+            sockets = {**self._where.sockets, **found.sockets}
+            self._where = msgspec.structs.replace(found, sockets=sockets)
             self.by_ray.rename(self._names())
         except Unavailable:
             pass  # the actors are called; whoever is away says so

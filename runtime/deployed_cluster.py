@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import socket
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -21,6 +22,7 @@ from ray.experimental import internal_kv
 from ray.util.client import ray as ray_client
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from neverforget.actors import ray_link
 from neverforget.actors.actor_options import KEEPER, NAMESPACE, NODE_HOST
 from neverforget.runtime.deployed_channel import keeper_name
 from neverforget.runtime.deployment import Plan, Told, Where
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _NODE_S = 60.0  # for what is done on a node
 _NAME_FREE_S = 15.0
+_HEAD_S = 3.0
+_PAUSE_S = 0.1
 
 
 class RayNode(NamedTuple):
@@ -48,7 +52,12 @@ class RayNode(NamedTuple):
 def join(address: str) -> str:
     """Be connected to the Ray at ``address``; its address. One that this process is connected to
     already is used, and must be that one. It stays connected."""
-    if not ray.is_initialized():
+    if ray.is_initialized():
+        wrong = ray_link.trouble()
+        if wrong in ("cluster ended", "node lost"):
+            raise Unavailable(ray_link.explained(wrong), outcome="not_applied")
+    else:
+        _check_head(address)
         try:
             ray.init(
                 address=address,
@@ -62,23 +71,35 @@ def join(address: str) -> str:
                 f"no Ray cluster at {address!r}: {why}; start one, or pass its address",
                 outcome="not_applied",
             ) from error
+        _joined[address] = ray.get_runtime_context().gcs_address
     if ray_client.is_connected():
         raise InvalidArgument(
             "this process uses Ray Client, through which owners cannot be reached; run it on a "
             "node of the cluster"
         )
     found: str = ray.get_runtime_context().gcs_address
-    if address not in ("auto", "local", found):
+    if address not in ("auto", "local", found) and _joined.get(address) != found:
         raise InvalidArgument(
             f"this process is connected to the Ray at {found}, not {address}; leave address out"
         )
     return found
 
 
-def node_id() -> str:
-    """Of the node that this process runs on."""
-    found: str = ray.get_runtime_context().get_node_id()
-    return found
+_joined: dict[str, str] = {}  # addresses that were joined here, and what Ray calls them
+
+
+def _check_head(address: str) -> None:
+    """Ray waits for half a minute for a head that is not there, and then may end the process."""
+    host, _, port = address.rpartition(":")
+    if not port.isdecimal() or "/" in host:
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_HEAD_S).close()
+    except OSError as error:
+        raise Unavailable(
+            f"no Ray cluster at {address!r}: {error}; start one, or pass its address",
+            outcome="not_applied",
+        ) from error
 
 
 def gcs_address() -> str:
@@ -193,11 +214,23 @@ def running_node_host(name: str, node: str) -> NodeHostHandle | None:
 
 
 def ask_keeper(name: str, wait_s: float) -> Where:
-    """Where the owners of ``name`` are. NotFound: no such store is deployed. Unavailable."""
-    handle = _keeper(name)
-    if handle is None:
-        raise _not_deployed(name)
-    return msgspec.msgpack.decode(_answer(handle.where.remote(), wait_s), type=Where)
+    """Where the owners of ``name`` are. NotFound: no such store is deployed. Unavailable: what the
+    keeper says, or, for so long, no head or no keeper was there to say it."""
+    give_up_at = time.monotonic() + wait_s
+    while True:
+        left_s = max(0.001, give_up_at - time.monotonic())
+        try:
+            ray_link.check(min(left_s, ray_link.ANSWER_S))
+            keeper = _keeper(name)
+            if keeper is None:
+                raise _not_deployed(name)
+            told = _got(keeper.where.remote(), left_s, "the keeper")
+        except Unavailable:
+            if time.monotonic() + _PAUSE_S >= give_up_at:
+                raise
+            time.sleep(_PAUSE_S)  # Ray starts it again, or somebody the head
+        else:
+            return msgspec.msgpack.decode(_said(*told), type=Where)
 
 
 def deploy_by_keeper(cls: type[Keeper], name: str, plan: Plan, wait_s: float) -> Where:
@@ -253,12 +286,14 @@ def _not_deployed(name: str) -> NotFound:
 
 
 def _answer(call: Any, wait_s: float) -> bytes:
+    return _said(*_got(call, wait_s, "the keeper"))
+
+
+def _said(payload: bytes, wrong: tuple[str, str, dict[str, Any]] | None) -> bytes:
     """The keeper answers (payload, None), or (b"", what is wrong)."""
-    payload, wrong = _got(call, wait_s, "the keeper")
     if wrong is not None:
         raise from_wire(*wrong)
-    found: bytes = payload
-    return found
+    return payload
 
 
 def _got(call: Any, wait_s: float | None, who: str) -> Any:

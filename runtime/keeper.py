@@ -27,6 +27,7 @@ from typing import Any
 
 import msgspec
 
+from neverforget.actors import ray_link
 from neverforget.actors.host_messages import HostReply, HostStatus, OwnerView
 from neverforget.actors.messages import AnyReply, Failure, encoder, request_decoder
 from neverforget.actors.places import LONGTERM, REFLECTOR
@@ -37,6 +38,7 @@ from neverforget.runtime.deployment import Description, Plan, Where, described, 
 from neverforget.runtime.keeper_disks import Disks, Found
 from neverforget.runtime.keeper_metrics import MEMORIES, KeeperMetrics
 from neverforget.runtime.keeper_moves import Moves
+from neverforget.runtime.leaving import must_leave
 from neverforget.runtime.moving import check_movable, named, targets
 from neverforget.storage.errors import (
     InvalidArgument,
@@ -146,6 +148,8 @@ class Keeper:
         found = self._disks.found.get(description.disk_of(place))
         if found is None:
             return OwnerView(name, 0, "", "away", 0, "")
+        if found.disk.disk in self._disks.leaving:
+            return OwnerView(name, 0, found.node.name, "draining", 0, "")
         view = None if found.told is None else found.told.owners.get(place)
         if view is None:
             return OwnerView(name, 0, found.node.name, "recovering", 0, "")
@@ -168,10 +172,21 @@ class Keeper:
                         self._disks.look()
                         self._moves.go_on()
                         self._metrics.publish(self._states())
+                        self._leave_drained_node()
+            except Unavailable as error:
+                log.warning("the nodes cannot be looked at: %s", error)
             except Exception:
                 log.exception("looking at the nodes failed")
             self._first_look.set()
             self._ending.wait(_INTERVAL_S)
+
+    def _leave_drained_node(self) -> None:
+        """Ray starts it again on another; where hosts end on this one, it is there until then."""
+        mine = ray_link.node_id()
+        hosts = [found for found in self._disks.found.values() if found.node.id == mine]
+        if not hosts and must_leave() is not None:
+            log.warning("leaving this node")
+            os._exit(1)
 
     # ---- deploying -------------------------------------------------------------------------------
 
@@ -246,7 +261,7 @@ class Keeper:
             view = self._view(description, place)
             found = self._disks.found.get(description.disk_of(place))
             version = 0 if found is None or found.told is None else found.told.version
-            if view.state == "recovering" or view.state == "away" or version < description.version:
+            if view.state in ("recovering", "away", "draining") or version < description.version:
                 reason = None if found is None or found.told is None else found.told.reason
                 waiting.append(f"{view.name} is {view.state}" + (f": {reason}" if reason else ""))
         return "; ".join(waiting) or None

@@ -8,6 +8,7 @@ import time
 import msgspec
 from msgspec.structs import replace
 
+from neverforget.actors import ray_link
 from neverforget.runtime import deployed_cluster as cluster
 from neverforget.runtime import deployed_disk as disk_side
 from neverforget.runtime.deployed_cluster import NodeHostHandle, RayNode
@@ -40,8 +41,8 @@ class Found:
 class Disks:
     """Used by one thread at a time; others may read what is there. ``found``: by the ids of the
     disks, only those that are there. ``away``: since when the others are, by the monotonic clock.
-    ``leaving``: disks whose nodes are about to end. ``conflict``: why the disks cannot be those of
-    one store.
+    ``leaving``: disks whose nodes are being drained; their hosts end by themselves. ``conflict``:
+    why the disks cannot be those of one store.
     """
 
     def __init__(self, name: str, plan: Plan) -> None:
@@ -82,6 +83,7 @@ class Disks:
     def look(self) -> None:
         """Once, at the nodes and at the hosts on them. Takes as long as those that do not
         answer."""
+        draining = ray_link.draining()  # first: Unavailable, where the rest would wait for a head
         if self.description is None and (known := cluster.remembered(self._key)) is not None:
             self.description = msgspec.msgpack.decode(known, type=Description)
         nodes = {node.id: node for node in cluster.offering(self._plan)}
@@ -91,17 +93,21 @@ class Disks:
                 if found.host is not None:
                     found.host.end()  # or Ray would keep its name for a node that never returns
                 del self.found[disk]
+        self.leaving = {disk for disk, found in self.found.items() if found.node.id in draining}
         there = {found.node.id for found in self.found.values()}
         for id in list(self._refused):
             if id not in nodes:
                 del self._refused[id]
         for node in nodes.values():
-            if node.id not in there:
+            if node.id not in there and node.id not in draining:
                 self._find(node)
         self._take_newest()
         self._note_away()
         for found in self._in_order():
-            self._host(found)
+            if found.disk.disk in self.leaving:
+                self._see_off(found)
+            else:
+                self._host(found)
 
     def _note_away(self) -> None:
         needed = [] if self.description is None else self.description.disks
@@ -193,6 +199,20 @@ class Disks:
         except NeverforgetError as error:
             log.warning("the host on %s: %s", found.node.name, error)
             found.told = None
+
+    def _see_off(self, found: Found) -> None:
+        """The host ends its owners and then itself, as soon as it sees that its node is drained."""
+        try:
+            if found.host is not None:
+                found.told = found.host.told(_ANSWER_S)
+                return
+        except NotFound:
+            log.warning("the host on %s has left", found.node.name)
+        except NeverforgetError as error:
+            log.warning("the host on %s: %s", found.node.name, error)
+            return
+        found.host = found.told = None
+        del self.found[found.disk.disk]  # away, until a node has it that is not drained
 
     def describe(self, found: Found, description: Description) -> None:
         """Durable on that disk when it returns. Unavailable: perhaps; the disk is read again."""

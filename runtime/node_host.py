@@ -8,7 +8,6 @@ LOCK is the only one that writes.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import threading
 from pathlib import Path
@@ -16,6 +15,7 @@ from pathlib import Path
 import msgspec
 
 from neverforget.runtime.deployment import Told
+from neverforget.runtime.leaving import Leaving
 from neverforget.runtime.node_part import NodePart
 from neverforget.runtime.watchdog import HealthOptions
 from neverforget.storage.errors import NeverforgetError
@@ -26,7 +26,9 @@ _RETRY_S_MIN, _RETRY_S_MAX = 0.2, 5.0
 
 class NodeHost:
     """Made remote in ``deployed_cluster.py``. ``__init__`` never raises: Ray would give it up for
-    good. What is wrong shows in ``describe``, and is tried again."""
+    good. What is wrong shows in ``describe``, and is tried again. Its methods are plain ones, for
+    Ray then makes it on the main thread, where SIGTERM is taken.
+    """
 
     def __init__(
         self, path: str, disk: str, store_id: str, health: HealthOptions | None = None
@@ -40,10 +42,12 @@ class NodeHost:
         self._followed = threading.Condition()
         self._asked = self._answered = 0  # how often to follow the description of the disk
         self._lost_part = threading.Event()
+        self._leaving = Leaving(self._ending.set)
         self._thread = threading.Thread(target=self._run, name="node-host", daemon=True)
         self._thread.start()
+        self._leaving.watch()
 
-    async def describe(self) -> bytes:
+    def describe(self) -> bytes:
         """``Told``, as msgpack."""
         part, reason = self._part, self._reason
         if part is None:
@@ -53,20 +57,17 @@ class NodeHost:
             Told(self._disk, self._state, reason, part.version, owners, part.sockets)
         )
 
-    async def follow(self) -> None:
+    def follow(self) -> None:
         """Go by the description that stands on the disk now; returns when it does, or has tried."""
-        await asyncio.get_running_loop().run_in_executor(None, self._follow)
-
-    def _follow(self) -> None:
         with self._followed:
             self._asked += 1
             mine = self._asked
             self._followed.wait_for(lambda: self._answered >= mine or self._ending.is_set())
 
-    async def stop(self) -> None:
+    def stop(self) -> None:
         """End the owners in order, give the folder back."""
         self._ending.set()
-        await asyncio.get_running_loop().run_in_executor(None, self._thread.join)
+        self._thread.join()
 
     def _run(self) -> None:
         pause_s = _RETRY_S_MIN
@@ -91,6 +92,8 @@ class NodeHost:
             part.close()
         self._state = "ended"
         self._answer(self._asked)
+        if self._leaving.reason is not None:
+            self._leaving.done()
 
     def _keep(self, part: NodePart) -> None:
         """Until the folder or Ray is lost, the host is to end, or the part must start anew."""

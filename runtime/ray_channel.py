@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from neverforget.actors.messages import AnyReply, Failure, Request, encoder, reply_decoder
 from neverforget.actors.places import HOST, LONGTERM, REFLECTOR
 from neverforget.runtime.channel import closed
+from neverforget.runtime.link_watch import LinkWatch
 from neverforget.runtime.retrying import Retrying
 from neverforget.storage.errors import Unavailable
 
@@ -49,6 +50,7 @@ class RayChannel:
             self._handles[LONGTERM] = OwnerHandle(longterm)
         self._handles.update({n: OwnerHandle(name) for n, name in (others or {}).items()})
         self._lost = lost
+        self.link = LinkWatch()
         self._closed = False
 
     def rename(self, names: Mapping[int, str]) -> None:
@@ -66,6 +68,7 @@ class RayChannel:
 
     def moved(self, partition: int, handle: OwnerHandle) -> bool:
         """``handle`` does not answer: is another one the owner now?"""
+        self.link.suspect()
         if self._lost is not None:
             self._lost(partition)
         return self.handle(partition) is not handle
@@ -91,9 +94,10 @@ class RayChannel:
             try:
                 payload = handle.call(message, _try_s(deadline), moved)
             except Unavailable as error:
-                if moved is not None:
+                if moved is not None and time.monotonic() < deadline:
                     moved()
-                time.sleep(tries.lost(error, sent=error.outcome == "unknown"))
+                sent = error.outcome == "unknown"
+                time.sleep(tries.lost(self.link.explained(error), sent=sent))
                 continue
             reply = reply_decoder.decode(payload)
             if not isinstance(reply, Failure):
@@ -117,13 +121,15 @@ class AsyncRayChannel:
             handle = self._channel.handle(partition)
             try:
                 payload = await self._ask(partition, handle, message, _try_s(deadline))
-            except TimeoutError as error:
-                await asyncio.sleep(tries.lost(error, sent=True))
+            except TimeoutError:
+                late = Unavailable(f"owner {handle.name} did not answer", outcome="unknown")
+                await asyncio.sleep(tries.lost(self._channel.link.explained(late), sent=True))
                 continue
             except Unavailable as error:
-                if self._channel.follows:
+                if self._channel.follows and time.monotonic() < deadline:
                     await asyncio.to_thread(self._channel.moved, partition, handle)
-                await asyncio.sleep(tries.lost(error, sent=error.outcome == "unknown"))
+                sent = error.outcome == "unknown"
+                await asyncio.sleep(tries.lost(self._channel.link.explained(error), sent=sent))
                 continue
             reply = reply_decoder.decode(payload)
             if not isinstance(reply, Failure):

@@ -93,6 +93,10 @@ class Calls:
         with nf.connect(name, address=self.address, deadline=PATIENCE_S) as fresh:
             return read_back(fresh, sessions)
 
+    def texts(self, name: str, session: str) -> list[str]:
+        """What was said in it."""
+        return [str(turn.content) for turn in self._store(name).session(session)]
+
     def verify(self, name: str) -> list[str]:
         """What is damaged."""
         report = self._store(name).verify()
@@ -100,6 +104,16 @@ class Calls:
 
     def connect(self, name: str) -> None:
         self._store(name)
+
+    def connect_again(self, name: str, shut_down: bool) -> None:
+        """With another connection to Ray, if ``shut_down``."""
+        if shut_down:
+            import ray
+
+            self._stores.pop(name).close()
+            ray.shutdown()
+        with nf.connect(name, address=self.address, deadline=PATIENCE_S):
+            pass
 
     def _store(self, name: str) -> nf.Store:
         if name not in self._stores:
@@ -121,15 +135,16 @@ class Control:
 
     def __init__(self, nodes: RayNodes, node: str) -> None:
         module = [sys.executable, "-m", "tests.cluster.fault_control"]
-        self._process = subprocess.Popen(
-            [*nodes.net.prefix(node), *module, nodes.address, nodes.ip(node)],
-            cwd=ROOT,
-            env=nodes.environment(node),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=(nodes.folder / "control.out").open("ab"),
-            text=True,
-        )
+        with (nodes.folder / "control.out").open("ab") as printed:
+            self._process = subprocess.Popen(
+                [*nodes.net.prefix(node), *module, nodes.address, nodes.ip(node)],
+                cwd=ROOT,
+                env=nodes.environment(node),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=printed,
+                text=True,
+            )
 
     def __call__(self, do: str, *, patience_s: float = PATIENCE_S * 2, **arguments: Any) -> Any:
         """What it did. Raised; AssertionError where it does not answer in time: it is ended."""

@@ -1,0 +1,51 @@
+"""Looks at this process's link to Ray beside calls that get no answer, so that what they raise can
+say what is wrong with it and what to do. Those calls never wait for that.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from neverforget.storage.errors import Unavailable
+
+if TYPE_CHECKING:
+    from neverforget.actors.ray_link import Trouble
+
+_AGAIN_S = 2.0
+
+
+class LinkWatch:
+    """``suspect`` and ``explained`` are for any thread."""
+
+    def __init__(self) -> None:
+        self._found: Trouble | None = None
+        self._looked_at = float("-inf")
+        self._looking = threading.Lock()
+
+    def suspect(self) -> None:
+        """Look now, on a thread of its own, unless that was done a moment ago."""
+        if time.monotonic() - self._looked_at < _AGAIN_S or not self._looking.acquire(False):
+            return
+        threading.Thread(target=self._look, name="link-watch", daemon=True).start()
+
+    def explained(self, error: Unavailable) -> Unavailable:
+        """``error``, with what is wrong with the link where that is known by now."""
+        self.suspect()
+        found = self._found
+        if found is None:
+            return error
+        from neverforget.actors import ray_link
+
+        why = ray_link.explained(found)
+        return Unavailable(f"{error.message}; {why}", outcome=error.outcome)
+
+    def _look(self) -> None:
+        from neverforget.actors.ray_link import trouble
+
+        try:
+            self._found = trouble()
+        finally:
+            self._looked_at = time.monotonic()
+            self._looking.release()
