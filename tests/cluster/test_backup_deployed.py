@@ -8,7 +8,7 @@ from pathlib import Path
 
 import neverforget as nf
 from tests.cluster.processes import PATIENCE_S
-from tests.cluster.test_deploy import Nodes, nodes, plan
+from tests.cluster.test_deploy import Nodes, nodes
 from tests.runtime.cli_calls import Cli
 from tests.runtime.conftest import cli
 
@@ -19,10 +19,13 @@ def test_a_deployed_store_is_gathered_into_one_that_opens_by_itself(
     nodes: Nodes, tmp_path: Path, cli: Cli
 ) -> None:
     """Two nodes; this process is on neither. While it is copied somebody appends. It is reflected
-    from here as well, through Ray."""
+    from here as well, through Ray, and what it ships is checked, and restored as of a time."""
+    url = f"file://{tmp_path / 'away'}"
     nodes.start("b")
     nodes.cluster.wait_for_nodes()
-    nf.deploy("copied", plan(4, path="$NF_DATA/copied", nodes=2), wait=PATIENCE_S)
+    settings = {"partitions": 4, "embedder": "none", "segment_bytes": 1 << 20, "replica": url}
+    where = {"path": "$NF_DATA/copied", "nodes": 2}
+    nf.deploy("copied", {**where, "settings": settings}, wait=PATIENCE_S)
     with nf.connect("copied", deadline=PATIENCE_S) as store:
         for number in range(12):
             store.session(f"chat-{number}").append_many(
@@ -56,6 +59,13 @@ def test_a_deployed_store_is_gathered_into_one_that_opens_by_itself(
 
         asyncio.run(on_loop())
         store_id = store.status().store_id
+        store.session("chat-0").append("user", "shipped", sync="replica")
+        point = nf.restore_points(url).points[-1]
+        # What was on its way when they were listed may be of that time, too.
+        assert nf.restore(tmp_path / "then", url, at=point.at).turns >= point.turns > 108
+        store.session("chat-0").append("user", "not fenced", sync="replica")
+        report = store.verify(remote=True)
+        assert report.ok and report.objects >= 10
     ran = cli("backup", f"ray:copied@{nodes.address}", tmp_path / "cli")
     assert ran.code == 0, ran
     nf.undeploy("copied")
@@ -63,7 +73,7 @@ def test_a_deployed_store_is_gathered_into_one_that_opens_by_itself(
     for name in ("plain", "async", "cli"):
         assert nf.verify_backup(tmp_path / name).ok
         with nf.open(tmp_path / name, inline=True) as copy:
-            assert copy.status().store_id == store_id and len(copy.config.as_dict()) > 0
+            assert copy.status().store_id == store_id and copy.config.replica is None
             for number in range(12):
                 chat = copy.session(f"chat-{number}")
                 assert [t.content for t in chat][8] == f"I live in town {number}, number 8."
@@ -72,4 +82,4 @@ def test_a_deployed_store_is_gathered_into_one_that_opens_by_itself(
             talk_turns = list(copy.session("talk"))
             assert [turn.seq for turn in talk_turns] == list(range(len(talk_turns)))
             assert copy.verify().ok
-            assert copy.session("chat-0").append("user", "on").seq == 9
+            assert copy.session("chat-0").append("user", "on").seq == (11 if name == "cli" else 9)

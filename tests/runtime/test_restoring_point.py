@@ -53,7 +53,7 @@ def test_each_log_and_each_time_is_listed(tmp_path: Path) -> None:
             )
         store.remember("Oslo is wet", sync="replica")
         store_id = store.status().store_id
-        found = points_of(tmp_path)
+    found = points_of(tmp_path)
     assert found.store_id == store_id
     assert [log.log for log in found.logs] == ["partition-0", "partition-1", "longterm-0"]
     assert sum(log.turns for log in found.logs) == 18 == found.points[-1].turns
