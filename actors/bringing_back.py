@@ -14,6 +14,7 @@ from typing import Final, Protocol
 
 from neverforget.storage.clock import Clock
 from neverforget.storage.errors import (
+    Conflict,
     NeverforgetError,
     OutOfSpace,
     Overloaded,
@@ -91,7 +92,7 @@ class BringingBack:
                 self._finish()
             else:
                 self._go_on()
-        except (OutOfSpace, Overloaded, Unavailable) as error:
+        except (Conflict, OutOfSpace, Overloaded, Unavailable) as error:
             log.warning("what was set aside in %s waits: %s", self._asides[0].paths[0], error)
             self._begin()
             self._again_at = self._clock.monotonic() + _AGAIN_S

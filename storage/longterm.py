@@ -62,8 +62,8 @@ from neverforget.storage.spare import Submit
 from neverforget.storage.table_file import stored_table
 
 if TYPE_CHECKING:
-    from neverforget.storage.longterm_salvaging import LongTermSalvaging
     from neverforget.storage.replica import Replica
+    from neverforget.storage.salvage_readings import Readings
     from neverforget.storage.salvage_results import Piece, SalvageReport
 
 
@@ -87,7 +87,7 @@ class LongTermRegion(
         LongTermDeletions.__init__(self, state, self, staging, random_bytes)
         LongTermWorking.__init__(self, state, self, staging, count_tokens)
         self._staging = staging
-        self._salvaging: LongTermSalvaging | None = None
+        self._readings: Readings | None = None
         self._rememberer = Rememberer(state, self, staging)
         self._reviser = Reviser(state, self, staging)
         self._relater = Relater(state, self, staging)
@@ -307,13 +307,19 @@ class LongTermRegion(
         """As ``Region.salvage``; what deletes is durable when it returns. One purge or erasure at a
         time: not while another is under way.
         """
-        if self._salvaging is None:
-            from neverforget.storage.longterm_salvaging import LongTermSalvaging
+        self._readings = self._readings or self._make_readings()
+        return self._readings.take(piece)
 
-            self._salvaging = LongTermSalvaging(
-                self._state, self, self._staging, self._forgetter, self._eraser, self
+    def _make_readings(self) -> Readings:
+        from neverforget.storage.longterm_salvaging import LongTermSalvaging
+        from neverforget.storage.salvage_readings import Brought, Readings
+
+        def make(brought: Brought) -> LongTermSalvaging:
+            return LongTermSalvaging(
+                self._state, brought, self, self._staging, self._forgetter, self._eraser, self
             )
-        return self._salvaging.take(piece)
+
+        return Readings(self._state, make)
 
     # ---- the whole of it -------------------------------------------------------------------------
 

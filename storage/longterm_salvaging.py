@@ -28,6 +28,7 @@ from neverforget.storage.old_versions import OldVersions
 from neverforget.storage.record import Header, body_of
 from neverforget.storage.repeats import find_request
 from neverforget.storage.salvage_reading import OldRecord
+from neverforget.storage.salvage_readings import Brought
 from neverforget.storage.salvaged_work import SalvagedWork
 from neverforget.storage.salvaging import BY, CannotBeSalvaged, Salvaging
 
@@ -39,13 +40,14 @@ class LongTermSalvaging(Salvaging):
     def __init__(
         self,
         state: LongTermState,
+        brought: Brought,
         reads: LongTermReads,
         staging: Staging,
         forgetter: Forgetter,
         eraser: LongTermEraser,
         working: LongTermWorking,
     ) -> None:
-        super().__init__(state)
+        super().__init__(state, brought)
         self._state = state
         self._reads = reads
         self._staging = staging

@@ -47,8 +47,8 @@ from neverforget.storage.spare import Submit
 from neverforget.storage.verification import Verification
 
 if TYPE_CHECKING:
-    from neverforget.storage.region_salvaging import RegionSalvaging
     from neverforget.storage.replica import Replica
+    from neverforget.storage.salvage_readings import Readings
     from neverforget.storage.salvage_results import Piece, SalvageReport
 
 Namespace = tuple[str, ...]
@@ -72,7 +72,8 @@ class Region(RegionReads, LogOwner):
         self._eraser = Eraser(state, repeats, self._appender, self._annotator, random_bytes)
         self.ledger = state.ledger
         self._repeats = repeats
-        self._salvaging: RegionSalvaging | None = None
+        self._readings: Readings | None = None
+        self._salvaged: set[tuple[Namespace, str]] = set()
         self._recovery_us = 0
         self._torn_bytes = 0
 
@@ -294,17 +295,28 @@ class Region(RegionReads, LogOwner):
         """Stage what of a piece of an old log is not here, in slices. Erasures in it are durable
         when it returns. See ``Salvaging.take``.
         """
-        if self._salvaging is None:
-            from neverforget.storage.region_salvaging import RegionSalvaging
+        if self._readings is None:
+            self._readings = self._make_readings()
+        return self._readings.take(piece)
 
-            self._salvaging = RegionSalvaging(
-                self._state, self._repeats, self._appender, self._eraser
+    def _make_readings(self) -> Readings:
+        from neverforget.storage.region_salvaging import RegionSalvaging
+        from neverforget.storage.salvage_readings import Brought, Readings
+
+        state = self._state
+
+        def make(brought: Brought) -> RegionSalvaging:
+            return RegionSalvaging(
+                state, brought, self._repeats, self._appender, self._eraser, self._salvaged
             )
-        return self._salvaging.take(piece)
+
+        return Readings(state, make)
 
     def salvaged_sessions(self) -> set[tuple[Namespace, str]]:
         """Those that a salvage has brought turns to since this was asked."""
-        return set() if self._salvaging is None else self._salvaging.take_changed()
+        changed = set(self._salvaged)
+        self._salvaged.clear()
+        return changed
 
     # ---- the whole of it -------------------------------------------------------------------------
 

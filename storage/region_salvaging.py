@@ -17,6 +17,7 @@ from neverforget.storage.repeats import Repeats
 from neverforget.storage.results import ForkPoint
 from neverforget.storage.salvage_bodies import Sourced, brought_back_body
 from neverforget.storage.salvage_reading import OldRecord
+from neverforget.storage.salvage_readings import Brought
 from neverforget.storage.salvaged_turns import SalvagedTurns
 from neverforget.storage.salvaging import BY, CannotBeSalvaged, Salvaging
 from neverforget.storage.session_index import Session
@@ -26,15 +27,23 @@ _FLAGS_AT = 6
 
 
 class RegionSalvaging(Salvaging):
+    """``changed``: sessions that turns were brought to are added."""
+
     def __init__(
-        self, state: RegionState, repeats: Repeats, appender: Appender, eraser: Eraser
+        self,
+        state: RegionState,
+        brought: Brought,
+        repeats: Repeats,
+        appender: Appender,
+        eraser: Eraser,
+        changed: set[Name],
     ) -> None:
-        super().__init__(state)
+        super().__init__(state, brought)
         self._state = state
         self._repeats = repeats
         self._appender = appender
         self._eraser = eraser
-        self._changed: set[Name] = set()
+        self._changed = changed
         self._forget()
 
     def _forget(self) -> None:
@@ -43,12 +52,6 @@ class RegionSalvaging(Salvaging):
         self._turns = SalvagedTurns(
             self, state, self._repeats, self._appender, self._places, self._changed
         )
-
-    def take_changed(self) -> set[Name]:
-        """Sessions that turns were brought to since this was asked."""
-        changed = set(self._changed)
-        self._changed.clear()
-        return changed
 
     def _rest(self) -> Slices[None]:
         return self._turns.rest()

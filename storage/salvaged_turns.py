@@ -158,6 +158,8 @@ class SalvagedTurns:
         new = []
         repeated: dict[int, Header] = {}
         for turn in turns:
+            if self._was_brought(turn):
+                continue
             old = turn.old.header
             if (old.session_id, old.sequence_id) in self._places.seqs:
                 self._salvaging.report.came_again += 1  # its piece is told twice

@@ -26,13 +26,12 @@ from neverforget.storage.format import Kind
 from neverforget.storage.log_state import LogState
 from neverforget.storage.record import Header, body_of, encode_control
 from neverforget.storage.salvage_bodies import (
-    Source,
     Sourced,
     on_record_body,
-    salvage_details,
     sources_in,
 )
 from neverforget.storage.salvage_reading import OldRecord, batches_in, erased_in
+from neverforget.storage.salvage_readings import Brought
 from neverforget.storage.salvage_results import Piece, SalvageReport
 from neverforget.storage.shipping_salvage import Fate, fates_of
 from neverforget.storage.slices import Slices
@@ -47,13 +46,14 @@ class CannotBeSalvaged(Exception):
 
 
 class Salvaging(ABC):
-    """One reading after the other; ``report``: of the one that is under way, or the last."""
+    """Of one reading; ``report``: of what it has taken."""
 
-    def __init__(self, state: LogState) -> None:
+    def __init__(self, state: LogState, brought: Brought) -> None:
         self._log_state = state
         self._stream: tuple[int, int] | None = None  # and the index of the piece that comes next
-        self._brought: dict[Source, int] = {}  # where what stands here by now
-        self._said: set[Source] = set()  # about which of them something is on record
+        self._brought = brought.places
+        self._said = brought.said
+        self._load = brought.load
         self._did = False
         self.parting = 0
         self.report = SalvageReport()
@@ -102,26 +102,11 @@ class Salvaging(ABC):
         self.parting = piece.parting
         self.report = SalvageReport()
         self._did = False
-        self._brought.clear()
-        self._said.clear()
-        for position in state.salvages.after(piece.parting - 1 if piece.parting else None):
-            try:
-                header, body = state.control(position)
-                end = end_of(position, header)
-                for behind, source in sources_in(body):
-                    if behind < 0:
-                        self._said.add(source)
-                    if behind >= 0 or "brought" not in salvage_details(body):
-                        self._brought[source] = position if behind < 0 else end + behind
-            except Corrupt:
-                continue  # what it brought is known by the requests of its clients
+        self._load(piece.parting)
         self._forget()
 
     def _end(self) -> None:
         self._stream = None
-        self._brought.clear()
-        self._said.clear()
-        self._forget()
         done = self.report
         if not self._did:
             return  # an earlier one had come to its end
@@ -163,7 +148,7 @@ class Salvaging(ABC):
 
     @abstractmethod
     def _forget(self) -> None:
-        """Another reading begins, or one has ended."""
+        """It begins, with ``parting``; perhaps again."""
 
     # ---- what is known ---------------------------------------------------------------------------
 

@@ -311,6 +311,34 @@ def test_what_is_salvaged_twice_over_is_known_by_where_it_was_first(
     third.close()
 
 
+def test_two_old_logs_may_come_back_at_the_same_time(parted: Parted) -> None:
+    """Slice by slice beside each other, as an owner's own and that of a disk elsewhere: also where
+    both hold the same, known by its client's request or by nothing but where it stood."""
+    old = parted.old.client
+    for number in range(200):
+        old.say(f"s{number % 3}", f"lost {number}")
+    old.region.refuse("erase", {"session": "x"}, "tester", None)
+    old.commit()
+    slices = [
+        (slice_ for piece in parted.pieces(4_000, stream) for slice_ in all_of(parted, piece))
+        for stream in (1, 2, 3)
+    ]
+    while slices:
+        slices = [work for work in slices if next(work, "end") != "end"]
+        parted.new.region.write()
+    found = [words for n in range(3) for words in turns(parted.new, f"s{n}")]
+    assert sorted(found) == sorted(f"lost {number}" for number in range(200))
+    assert len(parted.new.audit(operation="forget-refused")) == 1
+    parted.new.region.sync()
+    parted.new.reopen()
+    assert parted.salvage().turns == 0
+
+
+def all_of(parted: Parted, piece: Piece) -> Iterator[None]:
+    yield from parted.new.region.salvage(piece)
+    yield None
+
+
 def test_damage_in_the_old_log_costs_what_is_damaged(parted: Parted) -> None:
     old = parted.old.client
     for number in range(5):
