@@ -8,7 +8,6 @@ looked at.
 
 from __future__ import annotations
 
-import os
 import shutil
 import statistics
 import subprocess
@@ -176,22 +175,18 @@ def idle(folder: Path, seconds: float) -> list[Row]:
         known = {status.longterm.pid, *(owner.pid for owner in status.owners)}
         embedders = [p.pid for p in family if "Embedder" in " ".join(p.cmdline())]
         others = sum(private_bytes(p.pid) for p in family if p.pid not in {*known, *embedders})
+        embedder = max(private_bytes(pid) for pid in embedders)
         before = spent(family)
         time.sleep(seconds)
         share = (spent(family) - before) / seconds
-    embedder = max((private_bytes(pid) for pid in embedders if alive(pid)), default=0)
     mib = 2**20
     return [
         Row("idle, a partition", "MiB", partition / mib),
         Row("idle, the long-term owner", "MiB", memories / mib),
-        *([Row("idle, an embedder", "MiB", embedder / mib)] if embedder else []),
+        Row("idle, an embedder", "MiB", embedder / mib),
         Row("idle, host, reflector and Ray", "MiB", others / mib),
         Row("idle, all of it", "processors", share),
     ]
-
-
-def alive(pid: int) -> bool:
-    return os.path.exists(f"/proc/{pid}")
 
 
 def spent(family: list[psutil.Process]) -> float:
