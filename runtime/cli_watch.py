@@ -244,5 +244,5 @@ def _waiting(found: Status) -> str:
         (longterm.chunks_waiting + longterm.chunks_running, "memories to be chunked"),
         (reflection.turns, "turns to be reflected"),
     )
-    said = [f"{count:,} {what}" for count, what in each if count]
+    said = [f"{what} {count:,}" for count, what in each if count]
     return ("waiting: " + ", ".join(said)) if said else ""

@@ -17,6 +17,7 @@ import pytest
 
 import neverforget as nf
 from neverforget.actors.metric_names import COUNTERS, GAUGES, HISTOGRAMS, PREFIX
+from tests.cluster.cluster_nodes import RayNodes, reason_not_to_run
 from tests.cluster.processes import PATIENCE_S, end_host, until
 
 # Ray's own: how often a worker hands its metrics to the agent of its node.
@@ -40,6 +41,17 @@ def path() -> Iterator[Path]:
             yield found
             end_host(found)
             assert serving.wait(PATIENCE_S) == 0, "it ended in order"
+
+
+@pytest.fixture
+def nodes() -> Iterator[RayNodes]:
+    if reason := reason_not_to_run():
+        pytest.skip(reason)
+    made = RayNodes()
+    made.start("a", offers=False)
+    made.start("b")
+    yield made
+    made.close()
 
 
 def scraped(store: nf.Store) -> Found:
@@ -83,6 +95,35 @@ def test_the_figures_of_a_store_are_where_prometheus_looks(path: Path) -> None:
         known = {*GAUGES, *(f"{name}_total" for name in COUNTERS)}
         known |= {f"{name}_{part}" for name in HISTOGRAMS for part in ("count", "sum")}
         assert {name for name, _ in found} <= known
+
+
+def test_a_probe_of_a_deployed_store_names_what_is_away(nodes: RayNodes) -> None:
+    """Beside what is there, which is all that an owner can say of itself."""
+    plan = nodes.folder / "memory.toml"
+    plan.write_text(
+        'name = "memory"\npath = "$NF_DATA"\n[settings]\npartitions = 1\nembedder = "none"\n'
+    )
+    store = f"ray:memory@{nodes.address}"
+
+    def ran(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "neverforget", *arguments]
+        environment = nodes.environment("a")
+        return subprocess.run(command, env=environment, capture_output=True, text=True)
+
+    assert ran("deploy", str(plan), "--address", nodes.address).returncode == 0
+    there = ran("status", store, "--check", "--timeout", "60")
+    assert (there.returncode, there.stdout) == (0, "serving: 1 partitions and the memories\n")
+    found = json.loads(ran("status", store, "--watch", "-n", "1", "--json").stdout)
+    (owner,) = found["owners"]
+    assert (owner["node"], owner["through"], owner["epoch"]) == (nodes.ip("b"), "ray", 1)
+    assert found["longterm"]["node"] == nodes.ip("b")
+    nodes.kill("b")
+
+    def away() -> bool:
+        checked = ran("status", store, "--check", "--timeout", "5")
+        return checked.returncode == 1 and "partition 0: away" in checked.stderr
+
+    until(away, "a probe that says so")
 
 
 def test_an_owner_that_was_killed_is_counted_and_published_anew(path: Path) -> None:
