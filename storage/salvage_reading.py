@@ -60,11 +60,12 @@ class OldRecord(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """``record`` None: its body cannot be read."""
+    """``record`` None: its body cannot be read. ``zeroed``: an erasure took it, whoever's."""
 
     position: int
     header: Header
     record: bytes | None
+    zeroed: bool
 
 
 def pieces(
@@ -135,8 +136,8 @@ class _Cutter:
         size = sum(stride(each.header.body_length) for each in batch)
         if self._spans and self._size + size > self._bytes_max:
             yield self._piece()
-        for position, header, record in batch:
-            if position + HEADER_BYTES in self._erased:
+        for position, header, record, zeroed in batch:
+            if zeroed or position + HEADER_BYTES in self._erased:
                 self._gone.append((position, HEADER.pack(*header)))
             elif record is None:
                 self._unreadable += 1
@@ -188,7 +189,8 @@ def _walk(part: Part, seed: int) -> Iterator[list[_Found]]:
                 following = offset  # it goes on behind what was read
                 break
             whole = None if offset in bad else raw[offset:end]
-            records.append(_Found(at + offset, header, whole))
+            zeroed = whole is None and not any(raw[offset + HEADER_BYTES : end])
+            records.append(_Found(at + offset, header, whole, zeroed))
             following = end
         else:
             # What stands behind the last one may be the beginning of a header.
