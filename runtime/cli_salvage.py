@@ -24,7 +24,7 @@ def register(app: typer.Typer) -> None:
 
 
 SALVAGE_EXAMPLES = """
-neverforget salvage ./memory --from /mnt/old-disk/memory
+neverforget salvage ./memory --from ./old-disk/memory
 """
 
 
