@@ -40,6 +40,7 @@ SHARED: dict[str, Callable[[RayNodes], Row]] = {
     "failover-killed": fault_failover.node_killed,
     "failover-stopped": fault_failover.node_stopped,
     "failover-wiped": fault_failover.disk_wiped,
+    "disk-rolled-back": fault_failover.disk_rolled_back,
     "failover-auto": fault_failover.by_itself,
     "drained": fault_failover.drained,
 }

@@ -34,6 +34,7 @@ QUICK = {
     "RAY_health_check_period_ms": "500",
     "RAY_health_check_timeout_ms": "1000",
     "RAY_health_check_failure_threshold": "4",
+    "RAY_raylet_start_wait_time_s": "150",  # Ray's own 30 are too few where many want a processor
 }
 _STORE_BYTES = 80 * 1024 * 1024
 

@@ -115,6 +115,35 @@ def disk_wiped(nodes: RayNodes) -> Row:
         world.close()
 
 
+def disk_rolled_back(nodes: RayNodes) -> Row:
+    """[26] A node comes back with an older copy of its own disk. What it lacks is in the objects,
+    but for what was not shipped."""
+    ready(nodes, "a", "b", "c")
+    world = shipped_world(nodes, "rolled-back")
+    try:
+        partition, sessions = world.partition_on("b"), world.sessions_on("b")
+        here = world.write("a", None, *MIXED)
+        world.progress()
+        nodes.kill("b")
+        older, mine = nodes.folder / "older", world.folder("b")
+        shutil.copytree(mine, older, ignore=shutil.ignore_patterns("run"))
+        nodes.start("b")
+        world.progress(300, sessions, here)
+        world.fault()
+        nodes.kill("b")
+        shutil.rmtree(mine)
+        shutil.move(older, mine)
+        nodes.start("b")
+        world.progress(200, sessions, here)
+        row = world.finish("node back with an older copy of its disk", disk_lost=True)
+        row.next_s = world.next_append(sessions, here)
+        row.notes.append(f"epoch {world.owners()[partition]['epoch']}")
+        world.cold(row)
+        return row
+    finally:
+        world.close()
+
+
 def by_itself(nodes: RayNodes) -> Row:
     """failover = "auto": nobody tells it to move."""
     ready(nodes, "a", "b", "c")

@@ -123,17 +123,15 @@ class World:
         return self.detected(partition, lambda owner: owner["pid"] not in (0, pid))
 
     def next_append(self, sessions: Sequence[str], *writers: Writing) -> float:
-        """From the fault to the end of the longest silence, of the session that waited longest."""
-        longest = 0.0
+        """How long the next acknowledgement took, at worst: the longest silence since the fault."""
+        longest = 0
         for writer in writers or self.writers:
             for session in sessions:
                 times = [t for t in writer.acks(session) if t > self.fault_ns]
-                if session not in writer.sessions or not times:
-                    continue
-                seen = [self.fault_ns, *times]
-                _, end = max((b - a, b) for a, b in zip(seen, times, strict=False))
-                longest = max(longest, (end - self.fault_ns) / 1e9)
-        return longest
+                if session in writer.sessions and times:
+                    seen = [self.fault_ns, *times]
+                    longest = max(longest, *(b - a for a, b in zip(seen, times, strict=False)))
+        return longest / 1e9
 
     # ---- the end ---------------------------------------------------------------------------------
 

@@ -21,9 +21,9 @@ class NotRun(Exception):
 @dataclass
 class Row:
     """Seconds from the fault; None where a scenario has no such moment. ``detected_s``: until the
-    store's status says so. ``next_s``: until the last of the sessions concerned went on, seen by a
-    client that could reach an owner. ``last_byte_s``: when the owner that was replaced wrote its
-    last record; negative: before the fault."""
+    store's status says so, or a failover is told. ``next_s``: how long the next acknowledgement of
+    a client that could reach an owner took, at worst. ``last_byte_s``: when the owner that was
+    replaced wrote its last record; negative: before the fault."""
 
     scenario: str
     verdict: Verdict
