@@ -18,16 +18,21 @@ from msgspec import Struct
 from neverforget.runtime.config import longterm_directory
 from neverforget.runtime.gathering import Copied
 from neverforget.runtime.status_values import Finding, VerifyReport, finding
-from neverforget.runtime.store_directory import LONGTERM_LOG, partition_log, region_directory
+from neverforget.runtime.store_directory import (
+    LONGTERM_LOG,
+    RESTORING,
+    partition_log,
+    region_directory,
+)
 from neverforget.runtime.store_path import real_path, typed_errors
 from neverforget.runtime.times import from_us
-from neverforget.storage.atomic_file import read_checked, write_checked
+from neverforget.storage.atomic_file import read_checked, write_atomic, write_checked
 from neverforget.storage.clock import SystemClock
 from neverforget.storage.copy_verification import verify_copy
 from neverforget.storage.epoch import EPOCH_FILE, read_epoch
 from neverforget.storage.errors import Corrupt, NotFound
 from neverforget.storage.filesystem import LocalFileSystem
-from neverforget.storage.identity import IDENTITY_FILE
+from neverforget.storage.identity import IDENTITY_FILE, store_identity, write_identity
 
 BACKUP_FILE = "BACKUP"
 _VERSION = 1
@@ -60,8 +65,15 @@ class BackupInfo(Struct, frozen=True):
     opened: bool
 
 
-def note_backup(target: Path, store_id: str, copied: Sequence[Copied]) -> None:
-    """Write BACKUP, once every region is complete. Durable when it returns."""
+def begin_backup(target: Path) -> None:
+    """Until ``end_backup`` nobody takes what is in ``target``, a new or empty directory, for a
+    store."""
+    target.mkdir(mode=0o700, parents=True, exist_ok=True)
+    write_atomic(LocalFileSystem(), target / RESTORING, b"a backup that is not complete\n")
+
+
+def end_backup(target: Path, store_id: str, copied: Sequence[Copied]) -> None:
+    """Every region is complete: it is a backup and a store. Durable when it returns."""
     fs = LocalFileSystem()
     parts = []
     for number, part in enumerate(copied):
@@ -72,6 +84,9 @@ def note_backup(target: Path, store_id: str, copied: Sequence[Copied]) -> None:
     made = _Made(store_id, SystemClock().now_us(), tuple(parts))
     content = msgspec.json.format(msgspec.json.encode(made), indent=1)
     write_checked(fs, target / BACKUP_FILE, content + b"\n")
+    write_identity(fs, target, store_identity(store_id))
+    fs.unlink(target / RESTORING)
+    fs.sync_directory(target)
 
 
 def backups(directory: str | os.PathLike[str]) -> tuple[BackupInfo, ...]:
@@ -109,7 +124,8 @@ def is_untouched_backup(path: Path) -> bool:
 
 
 def _is_one(path: Path) -> bool:
-    return (path / BACKUP_FILE).exists() and (path / IDENTITY_FILE).exists()
+    complete = (path / IDENTITY_FILE).exists() and not (path / RESTORING).exists()
+    return complete and (path / BACKUP_FILE).exists()
 
 
 def _read(path: Path) -> _Made:

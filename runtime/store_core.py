@@ -46,7 +46,6 @@ from neverforget.storage.atomic_file import write_atomic
 from neverforget.storage.audit_index import OPERATIONS
 from neverforget.storage.errors import InvalidArgument, NeverforgetError, NotFound, OutOfSpace
 from neverforget.storage.filesystem import LocalFileSystem
-from neverforget.storage.identity import store_identity, write_identity
 
 NAMESPACE_DEPTH_MAX = 64
 
@@ -243,16 +242,18 @@ class StoreCore:
     def _backup(
         self, directory: str | os.PathLike[str], progress: Progress | None
     ) -> Operation[None]:
+        from neverforget.runtime import backups
+
         target = real_path(directory, "directory")
         source, deployed = self._engine.path, self._deployed
         regions, longterm = target / "regions", longterm_directory(target)
         with _writing(target):
             _check_backup_place(target, source)
+            backups.begin_backup(target)
             for folder in (regions, longterm.parent):
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             copy = gather if deployed else whole_store.backup
             copied = yield from copy(self._context, regions, longterm, progress)
-        # The identity comes last: a backup that was interrupted is no store.
         fs = LocalFileSystem()
         with _writing(target):
             if deployed:
@@ -263,10 +264,7 @@ class StoreCore:
             write_atomic(fs, target / STORE_TOML, without_replica(settings))
             for folder in (regions, longterm.parent):
                 fs.sync_directory(folder)
-            from neverforget.runtime.backups import note_backup
-
-            note_backup(target, self._engine.store_id, copied)
-            write_identity(fs, target, store_identity(self._engine.store_id))
+            backups.end_backup(target, self._engine.store_id, copied)
 
     @property
     def _deployed(self) -> bool:

@@ -134,7 +134,8 @@ def prepare(
     """
     if not restoring and fs.exists(path / RESTORING):
         raise UnsupportedFormat(
-            f"{path} was not restored to the end; run neverforget restore on it again"
+            f"{path} was not restored, or backed up, to the end; run neverforget restore on it "
+            "again, or make the backup anew in an empty folder"
         )
     stored = read_stored(path)
     config = effective(asked, stored)

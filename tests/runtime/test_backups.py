@@ -12,7 +12,7 @@ from crc32c import crc32c
 import neverforget as nf
 from neverforget.actors import checks
 from neverforget.actors.backup_messages import ReadCopy
-from neverforget.runtime import gathering
+from neverforget.runtime import backups, gathering
 from neverforget.runtime.backups import BACKUP_FILE
 from neverforget.runtime.operation import Call
 from neverforget.storage.copy_list import CopyFile
@@ -78,6 +78,24 @@ def test_one_that_is_not_complete_counts_for_nothing(tmp_path: Path) -> None:
         store.backup(tmp_path / "backup")
     (tmp_path / "backup" / IDENTITY_FILE).unlink()
     assert not nf.backups(tmp_path)
+
+
+def test_an_interrupted_one_is_no_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All partitions were copied, and the memories were not: it opened, as a store without them."""
+
+    def die(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with filled(tmp_path / "store", tmp_path / "away") as store:
+        with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+            patched.setattr(backups, "end_backup", die)
+            store.backup(tmp_path / "backup")
+        with pytest.raises(nf.UnsupportedFormat, match="backed up"):
+            nf.open(tmp_path / "backup", inline=True)
+        assert not nf.backups(tmp_path)
+        shutil.rmtree(tmp_path / "backup")
+        store.backup(tmp_path / "backup")
+    assert nf.verify_backup(tmp_path / "backup").ok
 
 
 def test_it_opens_without_a_replica_and_the_first_store_goes_on(tmp_path: Path) -> None:
