@@ -19,9 +19,7 @@ from neverforget.actors.metrics import BOUNDS_S, Latencies, Meter
 log = logging.getLogger(__name__)
 EVERY_S: Final = 1.0
 SHARE_MAX: Final = 0.01  # of the time, for a store so large that a status takes long
-PAUSE_S_MAX: Final = (
-    5.0  # Ray forgets a gauge that is not set again within twice its interval, 10 s
-)
+PAUSE_S_MAX: Final = 5.0  # Ray forgets a gauge that is not set again in twice its interval of 10 s
 ANSWER_S: Final = 5.0  # for which the loop may be busy
 # Of one histogram in one publication. Ray takes each by itself, here and in its agent, so that all
 # appends of a busy owner would cost a good part of a core: of more, an even selection is taken.

@@ -46,7 +46,9 @@ def check(store: str, timeout_s: float, as_json: bool) -> None:
     if as_json:
         print_json({"healthy": found.healthy, "problems": list(found.problems)})
     elif found.healthy:
-        console().print(f"serving: {len(found.owners)} partitions and the memories", markup=False)
+        partitions = len(found.owners)
+        said = f"{partitions} partition" + "s" * (partitions != 1)
+        console().print(f"serving: {said} and the memories", markup=False)
     else:
         for problem in found.problems:
             errors().print(printable(problem), markup=False)
