@@ -251,11 +251,30 @@ def deploy_by_keeper(cls: type[Keeper], name: str, plan: Plan, wait_s: float) ->
 
 
 def failover_by_keeper(name: str, place: int, to: str | None, wait_s: float) -> None:
-    """Have one part served from another disk. Raises what the keeper says, and NotFound."""
-    keeper = _keeper(name)
-    if keeper is None:
-        raise _not_deployed(name)
-    _answer(keeper.failover.remote(place, to, wait_s), wait_s + 90.0)
+    """Have one part served from another disk. Raises what the keeper says, and NotFound.
+
+    The keeper may be on the node that was lost, and come back elsewhere: it is told again, with the
+    term that the part had before, by which it knows what was carried out.
+    """
+    until = time.monotonic() + wait_s
+    before: int | None = None
+    while True:
+        left_s = max(1.0, until - time.monotonic())
+        known = ask_keeper(name, left_s).description.moved.get(place, 0)
+        before = known if before is None else before
+        try:
+            keeper = _keeper(name)
+            if keeper is None:
+                raise _not_deployed(name)
+            asked = keeper.failover.remote(place, to, left_s, before)
+            told = _got(asked, left_s + 90.0, "the keeper")
+        except Unavailable:
+            if time.monotonic() >= until:
+                raise
+            time.sleep(_PAUSE_S)
+        else:
+            _said(*told)
+            return
 
 
 def undeploy_by_keeper(name: str, wait_s: float) -> None:

@@ -94,9 +94,10 @@ class Keeper:
         answer: Answer = await self._in_pool(lambda: _told(lambda: self._deploy(asked, wait_s)))
         return answer
 
-    async def failover(self, place: int, to: str | None, wait_s: float) -> Answer:
-        """Have one part served from another disk; when it is."""
-        work = lambda: _told(lambda: self._failover(place, to, wait_s))  # noqa: E731
+    async def failover(self, place: int, to: str | None, wait_s: float, before: int) -> Answer:
+        """Have one part served from another disk; when it is. ``before``: the term that it had when
+        this was asked for first."""
+        work = lambda: _told(lambda: self._failover(place, to, wait_s, before))  # noqa: E731
         answer: Answer = await self._in_pool(work)
         return answer
 
@@ -268,19 +269,17 @@ class Keeper:
 
     # ---- moving ----------------------------------------------------------------------------------
 
-    def _failover(self, place: int, to: str | None, wait_s: float) -> None:
+    def _failover(self, place: int, to: str | None, wait_s: float, before: int) -> None:
         deadline = time.monotonic() + wait_s
         with self._busy:
             self._disks.look()
             description = self._where().description
             check_movable(description, place)
-            there = set(self._disks.found) - self._disks.leaving
-            if to is None:
-                chosen = targets(description, [place], there)
-            else:
-                chosen = {place: self._disks.named(to)}
-            self._moves.move(chosen)
-            self._disks.look()
+            if description.moved.get(place, 0) <= before:  # else it was told that already
+                there = set(self._disks.found) - self._disks.leaving
+                named_disk = None if to is None else {place: self._disks.named(to)}
+                self._moves.move(named_disk or targets(description, [place], there))
+                self._disks.look()
         while (waits_for := self._unserved(place)) is not None:
             if time.monotonic() >= deadline:
                 raise Unavailable(

@@ -25,6 +25,7 @@ from neverforget.storage.errors import (
 
 log = logging.getLogger(__name__)
 _ANSWER_S = 5.0
+_SILENT_S = 1.0  # where it did not answer the last time either
 _STOP_S = 45.0
 
 
@@ -36,13 +37,14 @@ class Found:
         self.disk = disk
         self.host: NodeHostHandle | None = None
         self.told: Told | None = None
+        self.silent = False  # the host did not answer when last asked
 
 
 class Disks:
     """Used by one thread at a time; others may read what is there. ``found``: by the ids of the
     disks, only those that are there. ``away``: since when the others are, by the monotonic clock.
-    ``leaving``: disks whose nodes are being drained; their hosts end by themselves. ``conflict``:
-    why the disks cannot be those of one store.
+    ``leaving``: disks whose nodes are being drained; their hosts end by themselves. ``left``: those
+    whose hosts have done that. ``conflict``: why the disks cannot be those of one store.
     """
 
     def __init__(self, name: str, plan: Plan) -> None:
@@ -54,6 +56,7 @@ class Disks:
         self.found: dict[str, Found] = {}
         self.away: dict[str, float] = {}
         self.leaving: set[str] = set()
+        self.left: set[str] = set()
         self._refused: dict[str, str] = {}  # nodes that offer and cannot be used, and why
 
     def and_refused(self) -> str:
@@ -153,6 +156,7 @@ class Disks:
             return
         self._refused.pop(node.id, None)
         self.found[disk.disk] = Found(node, disk)
+        self.left.discard(disk.disk)
 
     def _take_newest(self) -> None:
         held = [f.disk.description for f in self.found.values() if f.disk.description is not None]
@@ -176,11 +180,14 @@ class Disks:
         if description is None or description.state != "made":
             return
         try:
+            name = f"{description.store_id}-{found.disk.disk[:8]}-host-{found.node.id[:12]}"
+            found.host = found.host or cluster.running_node_host(name, found.node.id)
+            if found.host is not None:
+                # First: for a node that does not answer nobody waits any longer, a failover least.
+                self._ask(found, found.host)
             if found.disk.description != description:  # it was away while that changed
                 self.describe(found, description)
-            name = f"{description.store_id}-{found.disk.disk[:8]}-host-{found.node.id[:12]}"
             if found.disk.disk not in description.disks:
-                found.host = found.host or cluster.running_node_host(name, found.node.id)
                 self.end_host(found)
                 return
             parts = description.places_of(found.disk.disk)
@@ -189,16 +196,23 @@ class Disks:
                 found.host = cluster.start_node_host(
                     name, found.node.id, found.disk.path, found.disk.disk, description.store_id
                 )
-            found.told = found.host.told(_ANSWER_S)
-            if found.told.state == "serving" and found.told.version < description.version:
+                self._ask(found, found.host)
+            told = found.told
+            if told is not None and told.state == "serving" and told.version < description.version:
                 found.host.follow(_STOP_S)
-                found.told = found.host.told(_ANSWER_S)
+                self._ask(found, found.host)
         except NotFound as error:
             log.warning("the host on %s: %s", found.node.name, error)
             found.host = found.told = None  # the next look starts another
         except NeverforgetError as error:
             log.warning("the host on %s: %s", found.node.name, error)
             found.told = None
+
+    def _ask(self, found: Found, host: NodeHostHandle) -> None:
+        found.told, wait_s = None, _SILENT_S if found.silent else _ANSWER_S
+        found.silent = True
+        found.told = host.told(wait_s)
+        found.silent = False
 
     def _see_off(self, found: Found) -> None:
         """The host ends its owners and then itself, as soon as it sees that its node is drained."""
@@ -213,6 +227,7 @@ class Disks:
             return
         found.host = found.told = None
         del self.found[found.disk.disk]  # away, until a node has it that is not drained
+        self.left.add(found.disk.disk)
 
     def describe(self, found: Found, description: Description) -> None:
         """Durable on that disk when it returns. Unavailable: perhaps; the disk is read again."""

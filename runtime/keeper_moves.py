@@ -14,7 +14,7 @@ contributes. Part of the keeper.
 Nobody acts on a description that does not stand on the own disk. What dies in between:
 
 * the keeper, after 1: nothing has happened. After 2: the next one finds the description on the disk
-  and goes on with 3. Its caller is told that the outcome is unknown, and sees it in the status.
+  and goes on with 3. Whoever asked for it tells it again, with the term that there was before.
 * the old owner, host or node, before or in 3: what was not shipped waits on its disk for 5. One
   that lives on, unreachable, may acknowledge "disk" until the lag is at its bound; "replica" never
   after the fence of 4, since the number of its next object is taken.
@@ -111,7 +111,8 @@ class Moves:
     def _move_by_itself(self, found: Description) -> None:
         now = time.monotonic()
         gone = {d for d, since in self._disks.away.items() if now - since >= found.failover_after_s}
-        gone |= self._disks.leaving & set(found.disks)
+        # A node that is drained ends its owners in order: their parts move when that is done.
+        gone |= self._disks.left & self._disks.away.keys()
         if not gone:
             return
         try:
