@@ -112,7 +112,7 @@ class _Cutter:
         self._durable = durable
         self._index = 0
         self._batch: list[_Found] = []
-        self._spans: list[tuple[int, bytearray]] = []
+        self._batches: list[list[tuple[int, bytearray]]] = []
         self._size = self._unreadable = 0
         self._gone: list[tuple[int, bytes]] = []  # erased
 
@@ -134,20 +134,22 @@ class _Cutter:
     def _add(self) -> Iterator[Piece]:
         batch, self._batch = self._batch, []
         size = sum(stride(each.header.body_length) for each in batch)
-        if self._spans and self._size + size > self._bytes_max:
+        if self._batches and self._size + size > self._bytes_max:
             yield self._piece()
+        spans: list[tuple[int, bytearray]] = []
         for position, header, record, zeroed in batch:
             if zeroed or position + HEADER_BYTES in self._erased:
                 self._gone.append((position, HEADER.pack(*header)))
             elif record is None:
                 self._unreadable += 1
             else:
-                spans = self._spans
                 if spans and spans[-1][0] + len(spans[-1][1]) == position:
                     spans[-1][1].extend(record)
                 else:
                     spans.append((position, bytearray(record)))
                 self._size += len(record)
+        if spans:
+            self._batches.append(spans)
 
     def rest(self) -> Iterator[Piece]:
         """One of them is the last; it may be empty."""
@@ -157,11 +159,11 @@ class _Cutter:
     def _piece(self, *, last: bool = False) -> Piece:
         made = Piece(
             self._log_id, self._stream, self._index, self._parting,
-            [(position, bytes(raw)) for position, raw in self._spans],
+            [[(position, bytes(raw)) for position, raw in spans] for spans in self._batches],
             self._gone, self._unreadable, last,
         )  # fmt: skip
         self._index += 1
-        self._spans, self._gone, self._size, self._unreadable = [], [], 0, 0
+        self._batches, self._gone, self._size, self._unreadable = [], [], 0, 0
         return made
 
 
@@ -209,7 +211,7 @@ def encode_piece(piece: Piece) -> bytes:
 
 
 def decode_piece(raw: bytes) -> Piece:
-    """Raises Corrupt; what stands in its spans is checked by ``batches_in``."""
+    """Raises Corrupt; what stands in its batches is checked by ``batches_in``."""
     try:
         return msgspec.msgpack.decode(raw, type=Piece)
     except msgspec.MsgspecError as error:
@@ -228,21 +230,17 @@ def erased_in(piece: Piece) -> Iterator[Header]:
 
 def batches_in(piece: Piece) -> Iterator[list[OldRecord]]:
     """The sound records of each batch. Raises Corrupt, UnsupportedFormat."""
-    batch: list[OldRecord] = []
-    for position, raw in piece.spans:
-        view = memoryview(raw)
-        found = scan(view, base=position, start=0, size=len(raw), seed=log_seed(piece.log_id))
-        if found.bad_bodies or found.gaps or found.data_end != len(raw):
-            raise Corrupt(f"what was sent of position {position} of an old log is damaged")
-        for offset in found.offsets:
-            header = read_header(raw, offset)
-            if header.flags & _FIRST and batch:
-                yield batch  # its last record is not there
-                batch = []
-            end = offset + stride(header.body_length)
-            batch.append(OldRecord(position + offset, header, raw[offset:end]))
-            if not header.flags & _MORE:
-                yield batch
-                batch = []
-    if batch:
+    seed = log_seed(piece.log_id)
+    for spans in piece.batches:
+        batch: list[OldRecord] = []
+        for position, raw in spans:
+            size = len(raw)
+            found = scan(memoryview(raw), base=position, start=0, size=size, seed=seed)
+            if found.bad_bodies or found.gaps or found.data_end != size:
+                raise Corrupt(f"what was sent of position {position} of an old log is damaged")
+            ends = [*found.offsets[1:], size]
+            batch += [
+                OldRecord(position + offset, read_header(raw, offset), raw[offset:end])
+                for offset, end in zip(found.offsets, ends)
+            ]
         yield batch

@@ -25,19 +25,19 @@ class SalvageReport(Struct, array_like=True):
 
 
 class Piece(Struct, array_like=True, frozen=True):
-    """Some whole batches of an old log, as its bytes stand there: ``spans`` of (position, bytes).
+    """Some batches of an old log, each a list of (position, bytes) as they stand there.
 
     ``parting``: up to this position the old log and the one that counts are the same. ``stream``:
     the same random number in all pieces of one reading, numbered 0, 1, ... by ``index``; no other
     comes behind the ``last`` one. ``erased``: (position, header) of records whose bodies are gone,
-    in front of what the spans hold of them; ``unreadable``: how many others are left out.
+    told before the batches are; ``unreadable``: how many others are left out.
     """
 
     log_id: int
     stream: int
     index: int
     parting: int
-    spans: list[tuple[int, bytes]]
+    batches: list[list[tuple[int, bytes]]]
     erased: list[tuple[int, bytes]]
     unreadable: int
     last: bool

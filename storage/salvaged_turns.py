@@ -7,6 +7,7 @@ whole session took stays away.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Final, NamedTuple
 
 from neverforget.storage import control
@@ -80,10 +81,12 @@ class SalvagedTurns:
     def take(self, batch: Sequence[OldRecord]) -> None:
         """The turns of one request: they wait for others of their session, but not for long."""
         turns = [turn for turn in self._traced(batch) if not self._was_brought(turn)]
-        if not turns:
-            return
-        session_id = turns[0].old.header.session_id
-        agent = _agent_of(batch[0], turns[0].old)
+        # Two batches pass for one where damage took the end of the first and how the next begins.
+        for session_id, own in groupby(turns, key=lambda turn: turn.old.header.session_id):
+            self._wait(session_id, batch[0], list(own))
+
+    def _wait(self, session_id: int, first: OldRecord, turns: list[_Turn]) -> None:
+        agent = _agent_of(first, turns[0].old)
         waiting = self._waiting.get(session_id)
         size = sum(len(turn.old.record) for turn in turns)
         if waiting is not None and (

@@ -560,8 +560,8 @@ class World:
             owner = self.settle(serving)
 
     def settle(self, disk: Disk) -> Owner:
-        """Serve from this disk until everything in it, and set aside, is shipped."""
-        while True:
+        """Serve from this disk until all of it is shipped; who woke up late may come between."""
+        for _ in range(10):
             self.end_owner_of(disk)
             owner = Owner(self, disk, self.options)
             self.owners.append(owner)
@@ -569,11 +569,11 @@ class World:
                 self.quieten(partial(self.shipped_all, owner))
                 if owner.stopped is None:
                     owner.sync()
-            if owner.stopped == "restart":
-                continue
-            if owner.stopped is not None or disk.aside:
-                raise Violation(f"the only owner is {owner.stopped}, left aside: {disk.aside}")
-            return owner
+            if owner.stopped is None and not disk.aside:
+                return owner
+            if owner.stopped is None:
+                break
+        raise Violation(f"the only owner is {owner.stopped}, left aside: {disk.aside}")
 
     def shipped_all(self, owner: Owner) -> bool:
         if owner.stopped is not None:

@@ -63,7 +63,7 @@ def test_runs_without_their_origins_are_corrupt(body: dict[int, object]) -> None
 
 
 def test_a_piece_travels_and_anything_else_is_refused() -> None:
-    piece = Piece(7, 8, 0, 64, [(64, b"bytes")], [(80, b"header")], 1, True)
+    piece = Piece(7, 8, 0, 64, [[(64, b"bytes")]], [(80, b"header")], 1, True)
     assert decode_piece(encode_piece(piece)) == piece
     for other in (b"", b"\xc1", encode_piece(piece)[:-1]):
         with pytest.raises(Corrupt):

@@ -16,6 +16,8 @@ from tests.storage.small_region import Bench, Client, contents, flags_at, seen
 
 SESSIONS = ("alpha", "beta", "gamma")
 STEPS = 40
+# Two batches passed for one: the last turn of the first and the first of the second were erased.
+FOUND = (524,)
 
 
 class Lost:
@@ -78,7 +80,7 @@ def everything(bench: Bench) -> list[Any]:
     return found
 
 
-@pytest.mark.parametrize("number", range(40))
+@pytest.mark.parametrize("number", [*range(40), *FOUND])
 def test_what_was_acknowledged_is_there_once(number: int, tmp_path: Path) -> None:
     rng = random.Random(number)
     front = Bench(tmp_path / "old")
