@@ -5,7 +5,8 @@ doubled, moved or altered; and it does not take long to go on.
 
 Each scenario is one of ``tests/cluster/fault_*.py`` or ``tests/faults/replica_scenarios.py``: real
 Ray nodes or owners in processes of their own, writers that note what they were told on another file
-system, and a judge that was seen to find a removed, doubled, moved and altered turn. One row each.
+system, and a judge that was seen to find a removed, doubled, moved and altered turn. One row each;
+that of the control must lose turns.
 Exit code 1: something was wrong; 2: something could not run here. Nothing passes silently.
 """
 
@@ -41,6 +42,7 @@ SHARED: dict[str, Callable[[RayNodes], Row]] = {
     "failover-stopped": fault_failover.node_stopped,
     "failover-wiped": fault_failover.disk_wiped,
     "disk-rolled-back": fault_failover.disk_rolled_back,
+    "control": partial(fault_failover.disk_rolled_back, control=True),
     "failover-auto": fault_failover.by_itself,
     "drained": fault_failover.drained,
 }
@@ -92,6 +94,8 @@ class Ran:
             notes.append(f"{v.unknown} unknown")
         if v.salvaged:
             notes.append(f"{v.salvaged} salvaged")
+        if self.row.control and self.row.ok:
+            notes.insert(0, "lost, as it must be")
         if not self.row.ok:
             notes.insert(0, f"**{self.row.why()}**")
         cells = [self.row.scenario, v.acknowledged, v.lost, v.doubled, v.disordered, v.altered]

@@ -152,7 +152,11 @@ class RayNodes:
             self.processes(node)
             return b"Ray runtime started" in output.read_bytes()
 
-        until(joined, f"node {node} to start")
+        try:
+            until(joined, f"node {node} to start", PATIENCE_S * 2)
+        except AssertionError:
+            self.kill(node)  # the next one is to start it anew
+            raise
 
     def processes(self, node: str) -> list[psutil.Process]:
         """Of a node: all of them, raylet and workers included, also those whose parent has ended

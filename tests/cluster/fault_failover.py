@@ -115,17 +115,18 @@ def disk_wiped(nodes: RayNodes) -> Row:
         world.close()
 
 
-def disk_rolled_back(nodes: RayNodes) -> Row:
+def disk_rolled_back(nodes: RayNodes, *, control: bool = False) -> Row:
     """[26] A node comes back with an older copy of its own disk. What it lacks is in the objects,
-    but for what was not shipped."""
+    but for what was not shipped. ``control``: there are none, and turns are lost."""
     ready(nodes, "a", "b", "c")
-    world = shipped_world(nodes, "rolled-back")
+    name = "rolled-back-control" if control else "rolled-back"
+    world = World(nodes, name) if control else shipped_world(nodes, name)
     try:
-        partition, sessions = world.partition_on("b"), world.sessions_on("b")
-        here = world.write("a", None, *MIXED)
+        sessions = world.sessions_on("b")
+        here = world.write("a", None, *(() if control else MIXED))
         world.progress()
         nodes.kill("b")
-        older, mine = nodes.folder / "older", world.folder("b")
+        older, mine = nodes.folder / f"older-{name}", world.folder("b")
         shutil.copytree(mine, older, ignore=shutil.ignore_patterns("run"))
         nodes.start("b")
         world.progress(300, sessions, here)
@@ -135,9 +136,11 @@ def disk_rolled_back(nodes: RayNodes) -> Row:
         shutil.move(older, mine)
         nodes.start("b")
         world.progress(200, sessions, here)
-        row = world.finish("node back with an older copy of its disk", disk_lost=True)
+        row = world.finish("node back with an older copy of its disk", disk_lost=not control)
         row.next_s = world.next_append(sessions, here)
-        row.notes.append(f"epoch {world.owners()[partition]['epoch']}")
+        if control:
+            row.scenario = f"control: {row.scenario}, no replica"
+            row.control = True
         world.cold(row)
         return row
     finally:

@@ -32,9 +32,12 @@ class Row:
     last_byte_s: float | None = None
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    control: bool = False  # it must lose turns, or nothing is proven by the others
 
     @property
     def ok(self) -> bool:
+        if self.control:
+            return self.verdict.lost > 0
         return not (self.verdict.wrong or self.verdict.untyped or self.problems)
 
     def why(self) -> str:
