@@ -57,13 +57,20 @@ def terms_in(url: str, store_id: str, places: tuple[int, ...]) -> dict[int, int]
 def bring_back(path: str, disk: str, description: Description, place: int) -> str | None:
     """Send what the region of ``place`` in ``path`` has and the objects lack to the owner that
     serves it now, then rename the region. What was done, for people; None where the part is on this
-    disk by now. Raises what ``salvaging.bring_back`` does.
+    disk by now. Raises what ``salvaging.bring_back`` does; Unavailable also where the disk does not
+    have ``description`` yet.
     """
     from neverforget.runtime.salvaging import bring_back as bring
 
     held = read_disk(Path(path))
     known = held.description
-    if held.disk != disk or known is None or place in known.places_of(disk):
+    if held.disk != disk or known is None:
+        return None
+    if known.version < description.version:
+        raise Unavailable(
+            f"{path} was not told yet that {named(place)} is elsewhere", outcome="not_applied"
+        )
+    if place in known.places_of(disk):
         return None
     url = description.config.replica
     assert url is not None, "nothing is moved without one"

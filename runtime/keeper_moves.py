@@ -50,6 +50,7 @@ from neverforget.storage.results import Finding
 log = logging.getLogger(__name__)
 _PAUSE_S_MIN, _PAUSE_S_MAX = 2.0, 60.0
 _SAY_AGAIN_S = 60.0
+_NOT_YET = "not_salvaged"
 
 
 class Moves:
@@ -170,13 +171,16 @@ class _Return:
         else:
             left = tuple(place for place in found.disk.holds if place != self._place)
             found.disk = replace(found.disk, holds=left)
+            self._pause_s = _PAUSE_S_MIN
             if told is not None:
                 self.finding = Finding("salvaged", "repaired", where, 0, 0, told)
                 log.warning("%s: %s", where, told)
+            elif self.finding is not None and self.finding.kind == _NOT_YET:
+                self.finding = None  # nothing is missing, or it was brought by somebody else
 
     def _fail(self, where: str, error: Exception) -> None:
         self._due = time.monotonic() + self._pause_s
         self._pause_s = min(2 * self._pause_s, _PAUSE_S_MAX)
         message = f"what {named(self._place)} left here is not brought back yet: {error}"
-        self.finding = Finding("not_salvaged", "repaired", where, 0, 0, message)
+        self.finding = Finding(_NOT_YET, "repaired", where, 0, 0, message)
         log.warning("%s: %s", where, message)

@@ -12,6 +12,7 @@ from neverforget.actors.message_bases import Request
 from neverforget.actors.places import LONGTERM
 from neverforget.runtime.deployed_channel import Moving
 from neverforget.runtime.deployed_disk import describe, look, read_disk
+from neverforget.runtime.deployed_replica import bring_back
 from neverforget.runtime.deployment import (
     Description,
     Told,
@@ -158,6 +159,22 @@ def test_a_disk_says_what_it_holds_also_of_what_was_moved_away(tmp_path: Path) -
     (tmp_path / "d" / "regions" / "p1").rename(tmp_path / "d" / "regions" / "p1.salvaged-1")
     assert look(disk.path).holds == (0, 2, 3, LONGTERM)
     assert read_disk(tmp_path / "d").holds == (), "it is looked at, not kept"
+
+
+def test_a_disk_that_was_not_told_of_a_move_is_not_taken_for_one_that_has_nothing_left(
+    tmp_path: Path,
+) -> None:
+    """A host that did not answer kept its disk from being described. What was sent to bring back
+    its part found the part at home, reported that all was done, and nobody came again."""
+    disk = look(str(tmp_path / "d"))
+    before = msgspec.structs.replace(made(disk.disk, "other"), version=1)
+    describe(disk.path, disk.disk, before)
+    after = moved(before, {0: "other"}, {0: 0})
+    with pytest.raises(Unavailable, match="not told yet that partition 0 is elsewhere"):
+        bring_back(disk.path, disk.disk, after, 0)
+    home = moved(after, {0: disk.disk}, {0: 1})
+    describe(disk.path, disk.disk, home)
+    assert bring_back(disk.path, disk.disk, after, 0) is None, "it is here again"
 
 
 # ---- a call that follows -------------------------------------------------------------------------
