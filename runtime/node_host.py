@@ -89,7 +89,10 @@ class NodeHost:
             self._answer(asked)
             self._keep(part)
             self._part, self._state = None, "starting"
-            part.close()
+            try:
+                part.close()
+            except Exception:  # its lock is given back all the same, and the next part begins
+                log.exception("the part in %s did not end in order", self._path)
         self._state = "ended"
         self._answer(self._asked)
         if self._leaving.reason is not None:

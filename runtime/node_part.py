@@ -185,17 +185,22 @@ class NodePart:
 
     def close(self) -> None:
         """End everything in order, unless Ray is gone; give the folder back."""
-        if self._watchdog is not None:
-            self._watchdog.stop()
-            if self._cluster.lost() is None:
-                if self._late is not None:
-                    self._leave_longterm()
-                self._let_end(self._watchdog.owners)
-            elif self._late is not None:
-                self._late.close()
-        if self._folder is not None:
-            leave_socket_folder(self._path, self._folder)
-        self._lock.release()
+        try:
+            if self._watchdog is not None:
+                self._end_all(self._watchdog)
+            if self._folder is not None:
+                leave_socket_folder(self._path, self._folder)
+        finally:  # whoever of them is left has its region's lock
+            self._lock.release()
+
+    def _end_all(self, watchdog: Watchdog) -> None:
+        watchdog.stop()
+        if self._cluster.lost() is None:
+            if self._late is not None:
+                self._leave_longterm()
+            self._let_end(watchdog.owners)
+        elif self._late is not None:
+            self._late.close()
 
 
 def _config(path: Path, description: Description) -> Config:

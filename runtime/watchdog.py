@@ -94,6 +94,7 @@ class Watchdog:
         self._displaced = displaced
         self._on_due = on_due
         self._options = options or HealthOptions()
+        self._changing = threading.Lock()  # whom it watches: owners come and go on several threads
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -108,12 +109,14 @@ class Watchdog:
 
     def watch(self, owner: Owner) -> None:
         """This one, too, from now on."""
-        self.owners = [*self.owners, owner]
+        with self._changing:
+            self.owners = [*self.owners, owner]
 
     def leave(self, owner: Owner) -> None:
         """Look at it no more: whoever asks for this ends it. Waits for a look that goes on."""
         owner.replacing.acquire()
-        self.owners = [other for other in self.owners if other is not owner]
+        with self._changing:
+            self.owners = [other for other in self.owners if other is not owner]
 
     def _run(self) -> None:
         while not self._stop.wait(self._options.interval_s):

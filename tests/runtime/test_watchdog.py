@@ -8,6 +8,8 @@ import queue
 import signal
 import subprocess
 import sys
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -67,6 +69,36 @@ def test_one_that_is_stopped_before_it_ever_answered_is_killed_at_once(tmp_path:
     finally:
         process.kill()
         process.wait()
+
+
+class LookedAt(list[Owner]):
+    """Calls ``meanwhile`` when somebody begins to copy it."""
+
+    meanwhile: Callable[[], None] = staticmethod(lambda: None)
+
+    def __iter__(self) -> Iterator[Owner]:
+        call, self.meanwhile = self.meanwhile, lambda: None
+        call()
+        return super().__iter__()
+
+
+def test_an_owner_that_comes_while_another_goes_is_watched(host: PlainHost) -> None:
+    """A bell started an embedder while a partition was moved away: one of the two was lost from the
+    list, or the one that had left stood in it again, and its host waited for it without end."""
+    leaving, coming = watched(host), watched(host)
+    cluster: Any = SimpleNamespace(lost=lambda: None)
+    owners = LookedAt([leaving])
+    dog = Watchdog(owners, cluster, lambda why: None)
+    thread = threading.Thread(target=dog.watch, args=(coming,), daemon=True)
+
+    def come() -> None:
+        thread.start()
+        thread.join(0.2)  # where nothing keeps it from ending
+
+    owners.meanwhile = come
+    dog.leave(leaving)
+    thread.join()
+    assert [owner is coming for owner in dog.owners] == [True]
 
 
 HOLD = """
