@@ -118,6 +118,27 @@ def test_what_was_done_to_a_version_that_has_changed_since_is_on_record(
     unchanged(parted)
 
 
+def test_what_was_done_to_a_memory_that_was_forgotten_since_is_on_record(
+    parted: PartedLongTerm,
+) -> None:
+    """Nothing of it may show, nor come back when the forgetting is undone."""
+    old, new, memory = parted.old, parted.new, front_id(parted)
+    other = new.remember("other")
+    old.revise(memory, text="old second")
+    old.tag(memory, "y")
+    old.relate(memory, TurnPoint((), "s", 1, 2), "about")
+    new.forget(memory)
+    report = parted.salvage()
+    assert (report.turns, report.conflicts) == (0, 3)
+    assert new.texts() == [other.text] and new.texts(status="forgotten") == ["front"]
+    assert len(new.audit(target=memory, operation="salvage")) == 3
+    new.undo(memory)
+    view = new.region.get(memory)
+    assert (view.text, view.version, view.tags) == ("front", 1, ("t",))
+    assert new.region.relations(memory) == []
+    unchanged(parted)
+
+
 def test_forgetting_many_reaches_those_that_are_as_they_were(parted: PartedLongTerm) -> None:
     old, new, memory = parted.old, parted.new, front_id(parted)
     lost = old.remember("lost", tags=("t",))

@@ -169,6 +169,24 @@ def test_what_was_erased_on_the_old_side_stays_erased(parted: Parted) -> None:
     assert len(parted.new.audit(operation="erase")) == 1
 
 
+def test_what_its_client_repeated_here_is_erased_as_it_was_there(parted: Parted) -> None:
+    """The turn that is gone there says who it was of: by its request, or by its key."""
+    old, new = parted.old.client, parted.new.client
+    request = old.next_request()
+    old.say("s", "secret 2", request=request)
+    old.say("s", {"content": "secret 3", "key": "k"})
+    at = seen(old.all("s"))[2].timestamp
+    old.erase("s", [(2, 3)])
+    new.say("s", "new 2")
+    new.append("s", {"content": "secret 2", "timestamp_us": at}, request=request)
+    new.append("s", {"content": "secret 3", "key": "k"})
+    new.commit()
+    assert parted.salvage().turns == 0
+    assert turns(parted.new) == ["zero", "one", "new 2", None, None]
+    assert b"secret" not in parted.new.every_byte()
+    assert parted.salvage().turns == 0
+
+
 def test_an_erasure_that_the_old_owner_did_not_finish_counts(parted: Parted) -> None:
     """Its record is durable and the bytes are not zeroed yet."""
     old = parted.old.client
