@@ -38,7 +38,7 @@ class CloudStore:
         self._client: Any = client
         self._obstore = _imported()
 
-    def put_new(self, key: str, data: bytes) -> bool:
+    def put_new(self, key: str, data: bytes, *, behind: str | None = None) -> bool:
         try:
             self._obstore.put(self._client, key, data, mode="create", use_multipart=False)
         except self._obstore.exceptions.AlreadyExistsError:

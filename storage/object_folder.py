@@ -71,8 +71,9 @@ class FolderStore:
 
     # ---- the seam --------------------------------------------------------------------------------
 
-    def put_new(self, key: str, data: bytes) -> bool:
+    def put_new(self, key: str, data: bytes, *, behind: str | None = None) -> bool:
         path = self._path(key)
+        self._check_behind(behind, "not_applied")
         try:
             self._make_ready(path.parent)
             temporary = self._write_temporary(path, data)
@@ -91,6 +92,7 @@ class FolderStore:
         finally:
             with suppress(OSError):
                 self._fs.unlink(temporary)
+        self._check_behind(behind, "unknown")
         return created
 
     def get(self, key: str) -> Stored | None:
@@ -218,6 +220,12 @@ class FolderStore:
                 self._fs.unlink(temporary)
             raise
         return temporary
+
+    def _check_behind(self, behind: str | None, outcome: str) -> None:
+        """Where nothing is mounted any more an empty folder takes every put."""
+        if behind is not None and not self._fs.exists(self._path(behind)):
+            error = FileNotFoundError(errno.ENOENT, "it was there; another folder is by now")
+            self._fail(error, behind, outcome)
 
     def _check_root(self, error: OSError, key: str) -> None:
         if not self._fs.is_directory(self._root):

@@ -31,9 +31,10 @@ class ObjectStore(Protocol):
 
     name: str  # for messages: where it is, without secrets
 
-    def put_new(self, key: str, data: bytes) -> bool:
+    def put_new(self, key: str, data: bytes, *, behind: str | None = None) -> bool:
         """Create-only: of all who ever try, one gets True, once. False: the key is taken, of
         whomever. Either way what stands there then is durable, and complete to every reader.
+        ``behind``: an object that is there; a folder that lacks it is another one: Unavailable.
         """
         ...
 

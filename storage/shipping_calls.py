@@ -47,8 +47,9 @@ def carry_out(store: ObjectStore, prefix: str, question: StoreQuestion) -> Store
         match question:
             case Look():
                 return Looked(call, store.head(key) is not None)
-            case Put(_, _, data):
-                return PutAnswered(call, store.put_new(key, data))
+            case Put(_, number, data):
+                behind = object_key(prefix, number - 1) if number > 1 else None
+                return PutAnswered(call, store.put_new(key, data, behind=behind))
             case ReadHeader():
                 start = store.get_start(key, OBJECT_HEADER_BYTES)
                 return _gone(call, key) if start is None else HeaderRead(call, decode_header(start))

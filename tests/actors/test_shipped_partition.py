@@ -38,11 +38,11 @@ class FailingFolder(FolderStore):
     failing: str | None = None
     gate = threading.Event()
 
-    def put_new(self, key: str, data: bytes) -> bool:
+    def put_new(self, key: str, data: bytes, *, behind: str | None = None) -> bool:
         self.gate.wait(PATIENCE_S)
         if self.failing == "down":
             raise Unavailable("down", outcome="not_applied")
-        done = super().put_new(key, data)
+        done = super().put_new(key, data, behind=behind)
         if self.failing == "lost":
             raise Unavailable("the answer was lost", outcome="unknown")
         return done
@@ -205,6 +205,29 @@ def test_a_fenced_owner_answers_nobody_any_more(
     other.partition.close()
 
 
+def test_nothing_is_shipped_to_the_empty_folder_where_the_replica_was_mounted(
+    tmp_path: Path, shipped: Shipped, folder: FailingFolder
+) -> None:
+    """It took the puts of the owner that was running, which acknowledged them at "replica"; when
+    the file server was mounted again its objects had a hole, and nobody could start from them.
+    """
+    shipped.ask(append(1, "a", sync=REPLICA))
+    shipped.until(lambda: shipped.replica().lag_bytes == 0)
+    (tmp_path / "away").rename(tmp_path / "unmounted")
+    folder.make_root()
+    (waits,) = shipped.ask(append(2, "b", sync=REPLICA))
+    for _ in range(2):  # the second try knows that the folder is not what it was
+        shipped.until(lambda: shipped.replica().error)
+        shipped.until(lambda: waits.replies or shipped.partition.deadline() is not None)
+    assert waits.replies == []
+    (tmp_path / "away").rmdir()
+    (tmp_path / "unmounted").rename(tmp_path / "away")
+    shipped.until(lambda: waits.replies)
+    assert isinstance(waits.answer, AppendedReply)
+    objects = (tmp_path / "away" / STORE_ID / "partition-0").iterdir()
+    assert sorted(int(path.name) for path in objects) == [1, 2, 3]
+
+
 def test_who_waits_when_it_ends_is_told_that_the_outcome_is_unknown(
     shipped: Shipped, folder: FailingFolder
 ) -> None:
@@ -252,6 +275,9 @@ def test_what_was_set_aside_comes_back_by_itself_and_goes_when_it_is_shipped(
     found += [f"lost {number}" for number in range(2, 200) if number != 7]
     back.until(lambda: len(texts(back.ask(get(9))[0])) == len(found))
     assert waits.replies, "whoever follows the session is told"
+    back.until(lambda: back.replica().error)
+    for _ in range(20):
+        back.partition.tick()
     assert list(aside.iterdir()), "it is not shipped yet"
     folder.failing = None
     back.until(lambda: not list(aside.iterdir()))

@@ -19,12 +19,12 @@ from tests.fakes.plain_host import PlainHost
 def arm(told: Path) -> None:
     put_new = FolderStore.put_new
 
-    def put(self: FolderStore, key: str, data: bytes) -> bool:
+    def put(self: FolderStore, key: str, data: bytes, *, behind: str | None = None) -> bool:
         run = key[-1].isdigit() and decode_header(data).kind == ObjectKind.RUN
         when = told.read_text() if run and told.exists() else ""
         if when == "before":
             os.kill(os.getpid(), signal.SIGKILL)
-        done = put_new(self, key, data)
+        done = put_new(self, key, data, behind=behind)
         if when == "after":
             os.kill(os.getpid(), signal.SIGKILL)
         return done

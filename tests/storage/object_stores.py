@@ -72,9 +72,9 @@ class UnreliableStore:
         self.before: Callable[[str, str], None] = lambda operation, key: None
         self.after: Callable[[str, str], None] = lambda operation, key: None
 
-    def put_new(self, key: str, data: bytes) -> bool:
+    def put_new(self, key: str, data: bytes, *, behind: str | None = None) -> bool:
         with self._around("put_new", key):
-            return self._store.put_new(key, data)
+            return self._store.put_new(key, data, behind=behind)
 
     def get(self, key: str) -> Stored | None:
         with self._around("get", key):

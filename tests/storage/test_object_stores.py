@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from neverforget.storage.errors import InvalidArgument, Unavailable
+from neverforget.storage.filesystem import LocalFileSystem
 from neverforget.storage.object_cloud import check_conditions
 from neverforget.storage.object_folder import FolderStore
 from neverforget.storage.object_store import ObjectStore, open_object_store
@@ -170,7 +171,7 @@ def test_its_conditions_are_kept(store: ObjectStore) -> None:
 
 def test_a_store_that_ignores_conditions_is_refused(tmp_path: Path) -> None:
     class Forgetful(UnreliableStore):
-        def put_new(self, key: str, data: bytes) -> bool:
+        def put_new(self, key: str, data: bytes, *, behind: str | None = None) -> bool:
             self._store.put_new(key, data)
             return True
 
@@ -295,6 +296,36 @@ def test_a_folder_that_is_not_mounted_is_not_an_empty_one(tmp_path: Path) -> Non
     (tmp_path / "file").write_text("where the folder was")
     missing(open_object_store(str(tmp_path / "file")))
     assert not (tmp_path / "not").exists()
+
+
+def test_a_folder_that_lacks_what_is_there_takes_nothing_behind_it(tmp_path: Path) -> None:
+    """An empty mount point is a folder like any other."""
+    store = folder(tmp_path / "bucket")
+    assert store.put_new("a/1", b"x") and store.put_new("a/2", b"x", behind="a/1")
+    (tmp_path / "bucket").rename(tmp_path / "unmounted")
+    (tmp_path / "bucket").mkdir()
+    for _ in range(3):
+        with pytest.raises(Unavailable) as failed:
+            store.put_new("a/3", b"x", behind="a/2")
+        assert failed.value.outcome == "not_applied"
+    (tmp_path / "bucket").rmdir()
+    (tmp_path / "unmounted").rename(tmp_path / "bucket")
+    assert store.put_new("a/3", b"x", behind="a/2")
+
+
+def test_a_folder_that_is_exchanged_in_the_middle_of_a_put_is_found(tmp_path: Path) -> None:
+    store = folder(tmp_path / "bucket")
+    store.put_new("a/1", b"x")
+
+    class Exchanging(LocalFileSystem):
+        def link(self, source: Path, target: Path) -> None:
+            super().link(source, target)
+            (tmp_path / "bucket" / "a" / "1").unlink()
+
+    store = FolderStore(Exchanging(), tmp_path / "bucket")
+    with pytest.raises(Unavailable) as failed:
+        store.put_new("a/2", b"x", behind="a/1")
+    assert failed.value.outcome == "unknown"
 
 
 def missing(store: ObjectStore) -> None:
