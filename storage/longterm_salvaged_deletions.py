@@ -79,6 +79,8 @@ class SalvagedDeletions:
         rows, unfit = [], 0
         for wanted in unpack_ids(body.get(M[MemoryField.IDS], b"")):
             row = state.table.find(wanted)
+            if row is None and wanted in self._versions.gone:
+                continue
             if row is None or not self._fits(kind, row, body):
                 unfit += row is None or state.table.get(row, "status") not in _DONE[kind]
             else:
@@ -87,7 +89,8 @@ class SalvagedDeletions:
             what = f"{unfit:,} of the memories were changed or deleted since, or are not there"
             salvaging.conflict(old, what, brought=bool(rows))
         if not rows:
-            salvaging.report.dropped += not unfit
+            if not unfit:
+                salvaging.settle(old)
             return
         made = self._forgetter.naming(rows, self._children(kind, rows, body), self._by(body))
         kept = (MemoryField.DETAILS, MemoryField.REQUEST)

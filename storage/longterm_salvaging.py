@@ -119,6 +119,9 @@ class LongTermSalvaging(Salvaging):
         for old in about:
             if self._is_known(old):
                 continue
+            if id_in(old.header) in self._versions.gone and not self._is_there(old):
+                self.report.dropped += 1
+                continue
             try:
                 made = self._planned(old, {each.about for each in planned})
             except CannotBeSalvaged as error:
@@ -126,8 +129,11 @@ class LongTermSalvaging(Salvaging):
             except Corrupt:
                 self.conflict(old, "what is there of it cannot be read")
             else:
-                if made is None:
-                    self.report.came_again += 1
+                remembered = old.header.kind == Kind.REMEMBERED
+                if made is None and remembered and self._is_there(old):
+                    self.report.came_again += 1  # it stays known by its id
+                elif made is None:
+                    self.settle(old)
                 else:
                     planned.append(made)
                     olds.append(old)
@@ -166,6 +172,8 @@ class LongTermSalvaging(Salvaging):
         if kind in (Kind.RELATED, Kind.UNRELATED):
             target = body[M[MemoryField.TARGET]]
             if isinstance(target, bytes):
+                if id_of(target) in self._versions.gone:
+                    return None
                 self._versions.row(id_of(target), batch)
             if kind == Kind.UNRELATED and row is not None:
                 relation = body[M[MemoryField.RELATION]]
@@ -194,6 +202,9 @@ class LongTermSalvaging(Salvaging):
                 self.conflict(old, why, brought=True)
                 del body[M[MemoryField.KEY]]
         return Planned(Kind.REMEMBERED, about, body)
+
+    def _is_there(self, old: OldRecord) -> bool:
+        return self._state.table.find(id_in(old.header)) is not None
 
     def _body_of(self, row: int) -> Body:
         return self._state.bodies.read(self._state.table.get(row, "position"))[1]
@@ -235,7 +246,8 @@ class LongTermSalvaging(Salvaging):
             self._tags[about] = [each for each in held if each not in tags]
 
     def _note_erased(self, header: Header) -> None:
-        pass  # an erasure names memories by their ids, which are the same here
+        if header.kind in CONTENT:
+            self._versions.gone.add(id_in(header))
 
     # ---- the rest --------------------------------------------------------------------------------
 

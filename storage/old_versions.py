@@ -23,6 +23,7 @@ class OldVersions:
         self._parting = parting
         self._moved: dict[int, int] = {}
         self._here: set[int] = set()
+        self.gone: set[Id] = set()  # erased there, so that they do not come
 
     def note(self, old: int, here: int) -> None:
         """What stood at ``old`` stands ``here``."""

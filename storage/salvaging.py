@@ -27,6 +27,7 @@ from neverforget.storage.log_state import LogState
 from neverforget.storage.record import Header, body_of, encode_control
 from neverforget.storage.salvage_bodies import (
     Sourced,
+    brought_back_body,
     on_record_body,
     sources_in,
 )
@@ -182,6 +183,12 @@ class Salvaging(ABC):
         self.say(record, {"conflict": why, **({"brought": True} if brought else {})}, operation)
         self._report("salvage_conflict", "error", f"{why} (it stood at {record.position})")
 
+    def settle(self, record: OldRecord) -> None:
+        """There is nothing to do, as things stand now: that is not asked again later."""
+        self.report.came_again += 1
+        body = brought_back_body([Sourced(-1, record.source)])
+        self._brought[record.source] = self._put_down(0, 0, body)
+
     def say(
         self, record: OldRecord, details: Mapping[str, Any], operation: str | None = None
     ) -> None:
@@ -217,12 +224,16 @@ class Salvaging(ABC):
         return 0, 0
 
     def _put_on_record(self, session_id: int, seq: int, body: Body) -> int:
+        position = self._put_down(session_id, seq, body)
+        self._log_state.audit.note(position)
+        return position
+
+    def _put_down(self, session_id: int, seq: int, body: Body) -> int:
         state = self._log_state
         now = state.clock.now_us()
         record = encode_control(Kind.SALVAGED, session_id, seq, body, timestamp_us=now)
         position = stage_batch(state.log, record, [(0, session_id, seq)])
         state.salvages.note(position)
-        state.audit.note(position)
         self._did = True
         return position
 
