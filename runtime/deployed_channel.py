@@ -23,7 +23,7 @@ from neverforget.runtime.endpoint import Endpoint
 from neverforget.runtime.ray_channel import AsyncRayChannel, RayChannel
 from neverforget.runtime.retrying import Retrying
 from neverforget.storage.directory_lock import boot_id, this_process
-from neverforget.storage.errors import NeverforgetError, OwnerFenced, Unavailable
+from neverforget.storage.errors import NeverforgetError, NotFound, OwnerFenced, Unavailable
 
 if TYPE_CHECKING:
     from neverforget.actors.messages import AnyReply, Request
@@ -71,7 +71,8 @@ class DeployedChannel:
     def call(self, partition: int, request: Request, deadline: float) -> AnyReply:
         tries = Moving(request, deadline)
         while True:
-            self._complete(partition)
+            if self.is_incomplete(partition):
+                self.complete()
             way = self.way(partition)
             by = self.by_socket if way.through == "socket" else self.by_ray
             try:
@@ -135,33 +136,43 @@ class DeployedChannel:
             self._node_id = node_id()
         return self._node_id
 
-    def _complete(self, place: int) -> None:
-        """Have the keeper tell, where this place's socket might be on this node."""
-        if place == HOST or place in self._where.sockets:
-            return
+    def is_incomplete(self, place: int) -> bool:
+        """This place's socket might be on this node, and it is time to ask for it."""
+        if place == HOST or place in self._where.sockets or not self._is_due(_ASK_AGAIN_S):
+            return False
         node = self._where.nodes.get(self._where.description.disk_of(place))
-        if node is None or node[0] == self._here():
-            self._ask(_ASK_AGAIN_S, _KEEPER_LOST_S)
+        return node is None or node[0] == self._here()
+
+    def complete(self) -> None:
+        """Have the keeper tell. Blocks."""
+        self._ask(_ASK_AGAIN_S, _KEEPER_LOST_S)
 
     def _lost(self, place: int) -> None:
         if place != HOST:
             self._ask(_ASK_LOST_S, _KEEPER_LOST_S)
 
+    def _is_due(self, every_s: float) -> bool:
+        return time.monotonic() - self._asked_at >= every_s
+
     def _ask(self, every_s: float, keeper_s: float, *, wait: bool = False) -> None:
         """Unless somebody does, or did less than ``every_s`` ago. ``wait``: for that one, too.
         ``keeper_s``: the time for an answer."""
-        if time.monotonic() - self._asked_at < every_s or not self._asking.acquire(blocking=wait):
+        if not self._is_due(every_s) or not self._asking.acquire(blocking=wait):
             return
         try:
             from neverforget.runtime.deployed_cluster import ask_keeper
 
             found = ask_keeper(self._where.description.name, keeper_s)
+            if found.description.store_id != self._where.description.store_id:
+                return  # another store has that name now; the owners of this one have ended
             # One that ends just now comes back at the same path; the keeper does not know it then.
             sockets = {**self._where.sockets, **found.sockets}
             self._where = msgspec.structs.replace(found, sockets=sockets)
             self.by_ray.rename(self._names())
-        except Unavailable:
-            pass  # the actors are called; whoever is away says so
+        except (Unavailable, NotFound):
+            # The actors are called; whoever is away says so. That nobody has deployed the store, or
+            # not again yet, must not be taken for "no such memory" by who asked for one.
+            pass
         finally:
             self._asked_at = time.monotonic()
             self._asking.release()
@@ -207,6 +218,8 @@ class AsyncDeployedChannel:
     async def call(self, partition: int, request: Request, deadline: float) -> AnyReply:
         channel, tries = self._channel, Moving(request, deadline)
         while True:
+            if channel.is_incomplete(partition):
+                await asyncio.to_thread(channel.complete)
             way = channel.way(partition)
             by = self._by_socket if way.through == "socket" else self._by_ray
             try:

@@ -119,6 +119,26 @@ def test_a_deployed_store_is_found_by_its_name_and_keeps_what_was_said(nodes: No
     nf.undeploy("one")
 
 
+def test_a_handle_on_a_store_that_was_undeployed_finds_nobody_and_never_another_store(
+    nodes: Nodes,
+) -> None:
+    """What the keeper's name stands for was believed, whatever it was: without a keeper ``default``
+    was answered for a memory that is there, and a handle wrote into the next store of its name."""
+    nf.deploy("name", plan(path="$NF_DATA/name"), wait=PATIENCE_S)
+    with nf.connect("name", deadline=PATIENCE_S) as store:
+        store.remember("The parcel is late", key="parcel")
+        store_id, late = store.status().store_id, store.scoped(deadline=2.0)
+        nf.undeploy("name")
+        with pytest.raises(nf.Unavailable):
+            late.get(key="parcel", default=None)
+        nf.deploy("name", plan(path="$NF_DATA/other-name"), wait=PATIENCE_S)
+        with pytest.raises(nf.Unavailable):
+            late.session("chat").append("user", "for the store that was")
+    with nf.connect("name", deadline=PATIENCE_S) as store:
+        assert store.status().store_id != store_id and len(store.session("chat")) == 0
+    nf.undeploy("name")
+
+
 def chats(store: nf.Store, disk: dict[int, str]) -> dict[str, nf.Session]:
     """A session in a partition of each disk, by the disk."""
     found: dict[str, nf.Session] = {}
