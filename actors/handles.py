@@ -44,7 +44,7 @@ class OwnerHandle:
         """Ask and wait. Unavailable (outcome unknown) when no answer came. ``moved`` is asked now
         and then while there is none: True ends the waiting."""
         try:
-            reply: bytes = self._wait(self._sent(frame), timeout_s, moved)
+            reply: bytes = self._wait(self._sent("call", frame), timeout_s, moved)
         except (RayActorError, ActorUnschedulableError, GetTimeoutError) as error:
             self._forget_dead(error)
             raise Unavailable(
@@ -68,7 +68,7 @@ class OwnerHandle:
         if self._actor is None:
             await asyncio.to_thread(lambda: self.actor)
         try:
-            reply: bytes = await self._sent(frame)
+            reply: bytes = await self._sent("call", frame)
         except (RayActorError, ActorUnschedulableError) as error:
             self._forget_dead(error)
             raise Unavailable(
@@ -76,11 +76,11 @@ class OwnerHandle:
             ) from error
         return reply
 
-    def _sent(self, frame: bytes) -> Any:
+    def _sent(self, method: str, *arguments: Any) -> Any:
         if not ray.is_initialized():  # Ray would start a cluster now, or join a stranger's
             raise Unavailable(ray_link.explained("not connected"), outcome="not_applied")
         try:
-            return self.actor.call.remote(frame)
+            return getattr(self.actor, method).remote(*arguments)
         except Exception as error:
             if GONE not in str(error):
                 raise
@@ -98,12 +98,12 @@ class OwnerHandle:
     def ring(self, bell: str, timeout_s: float) -> None:
         """Have it ring a bell on its node, see ``doorbell.py``; whatever comes of it."""
         with contextlib.suppress(Unavailable, RayError):
-            ray.get(self.actor.ring.remote(bell), timeout=timeout_s)
+            ray.get(self._sent("ring", bell), timeout=timeout_s)
 
     def describe(self, timeout_s: float) -> dict[str, Any]:
         """Its pid, state and reason. Unavailable when it does not answer."""
         try:
-            told: dict[str, Any] = ray.get(self.actor.describe.remote(), timeout=timeout_s)
+            told: dict[str, Any] = ray.get(self._sent("describe"), timeout=timeout_s)
         except RayError as error:
             raise Unavailable(
                 f"owner {self.name} did not start: {error}", outcome="not_applied"
@@ -123,12 +123,16 @@ class OwnerHandle:
     def is_dead(self, timeout_s: float) -> bool:
         """Ray has given this owner up and will not start it again. False while it may come back."""
         try:
-            ray.get(self.actor.describe.remote(), timeout=timeout_s)
+            ray.get(self._sent("describe"), timeout=timeout_s)
         except (ActorDiedError, Unavailable):
             return True
         except RayError:
             return False
         return False
+
+    def stop(self) -> Any:
+        """Have it drain, seal and end: what to wait for. Unavailable."""
+        return self._sent("stop")
 
     def restart(self) -> None:
         """End its process, whatever state that is in, and have Ray start the next."""
@@ -137,15 +141,16 @@ class OwnerHandle:
 
     @property
     def actor(self) -> Any:
-        if self._actor is None:
+        actor = self._actor  # another thread may forget it meanwhile
+        if actor is None:
             ray_link.check()
             try:
-                self._actor = ray.get_actor(self.name, namespace=NAMESPACE)
+                actor = self._actor = ray.get_actor(self.name, namespace=NAMESPACE)
             except ValueError as error:
                 raise Unavailable(
                     f"no owner {self.name} on this Ray cluster", outcome="not_applied"
                 ) from error
-        return self._actor
+        return actor
 
 
 class RemoteChunker:
@@ -187,7 +192,7 @@ def stop_all(handles: Sequence[OwnerHandle], timeout_s: float) -> list[str]:
     stopping: dict[str, Any] = {}
     for handle in handles:
         with contextlib.suppress(Unavailable, RayError):
-            stopping[handle.name] = handle.actor.stop.remote()
+            stopping[handle.name] = handle.stop()
     calls = list(stopping.values())
     if calls:
         ray.wait(calls, num_returns=len(calls), timeout=timeout_s)
