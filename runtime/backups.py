@@ -29,6 +29,7 @@ from neverforget.runtime.times import from_us
 from neverforget.storage.atomic_file import read_checked, write_atomic, write_checked
 from neverforget.storage.clock import SystemClock
 from neverforget.storage.copy_verification import verify_copy
+from neverforget.storage.durable_directory import make_durable_directory
 from neverforget.storage.epoch import EPOCH_FILE, read_epoch
 from neverforget.storage.errors import Corrupt, NotFound
 from neverforget.storage.filesystem import LocalFileSystem
@@ -68,8 +69,9 @@ class BackupInfo(Struct, frozen=True):
 def begin_backup(target: Path) -> None:
     """Until ``end_backup`` nobody takes what is in ``target``, a new or empty directory, for a
     store."""
-    target.mkdir(mode=0o700, parents=True, exist_ok=True)
-    write_atomic(LocalFileSystem(), target / RESTORING, b"a backup that is not complete\n")
+    fs = LocalFileSystem()
+    make_durable_directory(fs, target)
+    write_atomic(fs, target / RESTORING, b"a backup that is not complete\n")
 
 
 def end_backup(target: Path, store_id: str, copied: Sequence[Copied]) -> None:
@@ -120,7 +122,8 @@ def verify_backup(directory: str | os.PathLike[str]) -> VerifyReport:
 
 def is_untouched_backup(path: Path) -> bool:
     """``path`` is a complete backup that nobody has opened as a store."""
-    return _is_one(path) and not _is_opened(path, _read(path))
+    with typed_errors(path):
+        return _is_one(path) and not _is_opened(path, _read(path))
 
 
 def _is_one(path: Path) -> bool:

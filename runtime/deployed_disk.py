@@ -21,6 +21,7 @@ from neverforget.runtime.store_directory import REGIONS_FOLDER
 from neverforget.runtime.store_path import typed_errors
 from neverforget.runtime.stored_settings import store_toml
 from neverforget.storage.atomic_file import read_checked, write_atomic, write_checked
+from neverforget.storage.durable_directory import make_durable_directory
 from neverforget.storage.errors import Corrupt, NotFound, UnsupportedFormat
 from neverforget.storage.filesystem import FileSystem, LocalFileSystem
 from neverforget.storage.identity import (
@@ -58,7 +59,7 @@ def look(path: str) -> Disk:
 
 def _look(path: Path) -> Disk:
     fs = LocalFileSystem()
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_durable_directory(fs, path)
     try:
         return replace(read_disk(path), holds=_regions_in(path))
     except NotFound:

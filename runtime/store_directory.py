@@ -28,13 +28,14 @@ from neverforget.runtime.object_checks import OBJECT
 from neverforget.runtime.stored_settings import keep_replica, read_stored, store_toml
 from neverforget.storage.atomic_file import write_atomic
 from neverforget.storage.directory_lock import LOCK_FILE
+from neverforget.storage.durable_directory import make_durable_directory
 from neverforget.storage.errors import (
     Corrupt,
     InvalidArgument,
     NotFound,
     UnsupportedFormat,
 )
-from neverforget.storage.filesystem import FileSystem
+from neverforget.storage.filesystem import FileSystem, LocalFileSystem
 from neverforget.storage.identity import (
     IDENTITY_FILE,
     Identity,
@@ -110,7 +111,7 @@ def make_directory(path: Path, *, create: bool) -> None:
     if not create and not exists(path):
         raise NotFound(f"there is no store at {path}")
     try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_durable_directory(LocalFileSystem(), path)
     except (FileExistsError, NotADirectoryError) as error:
         raise InvalidArgument(
             f"{path} cannot be a directory ({error.strerror}); give a path of its own to the store"
