@@ -264,7 +264,7 @@ class Shipper:
                 state="stopped" if stopped else machine.level.name.lower(),
                 error=stopped.reason if stopped else None if failure is None else failure[1],
                 objects=machine.number,
-                shipped=machine.shipped,
+                shipped=machine.held,
                 lag_bytes=max(machine.lag_bytes, 0),
                 lag_us=machine.lag_us(self._now_us()),
             )

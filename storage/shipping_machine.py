@@ -48,6 +48,7 @@ class Shipping(Starting):
         self, author: Author, local: LocalLog, options: ShippingOptions | None = None
     ) -> None:
         super().__init__(author, local, options or ShippingOptions())
+        self.held = 0  # where the objects end; behind it stands no record up to ``shipped``
         self._lag = Lag()
         self._now_us = 0
         self._limit = 0
@@ -129,6 +130,7 @@ class Shipping(Starting):
 
     def _caught_up(self, position: int) -> list[Action]:
         serve = self._serve(Level.EVERYTHING, f"owner of epoch {self.epoch}")
+        self.held = position
         self._lag.ship(position)
         return [*serve, Shipped(position, self.number)]
 
@@ -184,7 +186,8 @@ class Shipping(Starting):
     def _confirmed(self) -> list[Action]:
         assert self._run is not None
         self.number += 1
-        self._lag.ship(self._run.stop)
+        self.held = self._run.stop
+        self._lag.ship(self.held)
         self._run, self._put_bytes = None, b""
         return [Shipped(self.shipped, self.number)]
 

@@ -131,6 +131,26 @@ def test_status_says_how_far_it_is(tmp_path: Path) -> None:
 # ---- opening -------------------------------------------------------------------------------------
 
 
+def test_a_log_without_a_record_lacks_nothing_in_the_replica(tmp_path: Path) -> None:
+    """What stands in front of its first record counted as shipped, and ``verify`` missed it there.
+    An object that was there and is gone is missed."""
+    with opened(tmp_path / "store", tmp_path / "away") as store:
+        store.session("chat").append("user", "said", sync="replica")
+
+        def caught_up() -> bool:
+            told = store.status().longterm.replica
+            return told is not None and told.state == "everything" and told.lag_bytes == 0
+
+        until(caught_up)
+        told = store.status().longterm
+        assert told.replica is not None and told.durable_bytes > 0
+        assert (told.replica.objects, told.replica.shipped_bytes) == (1, 0)
+        assert store.verify(remote=True).ok
+        objects(tmp_path / "away")[-1].unlink()
+        (found,) = store.verify(remote=True).findings
+        assert (found.kind, found.partition) == ("object_missing", 0)
+
+
 def test_it_is_kept_in_the_settings_and_found_by_the_next_opening(tmp_path: Path) -> None:
     with opened(tmp_path / "store", tmp_path / "away") as store:
         store.session("chat").append("user", "one", sync="replica")
@@ -374,6 +394,31 @@ def test_an_erasure_whose_objects_fail_for_a_while_is_done_by_itself(
         answers.set()
         until(lambda: b"a secret" not in held(tmp_path / "away"))
         assert chat.get(0).state == "erased"
+
+
+def test_nothing_is_zeroed_before_the_record_of_it_is_shipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An owner that is fenced erases nothing any more: whoever serves now knows nothing of it."""
+    answers = threading.Event()
+    real = FolderStore.put_new
+
+    def put(self: FolderStore, *what: Any, **how: Any) -> bool:
+        if not answers.is_set():
+            raise nf.Unavailable("not now", outcome="not_applied")
+        return real(self, *what, **how)
+
+    with opened(tmp_path / "store", tmp_path / "away") as store:
+        chat = store.session("chat")
+        chat.append("user", "a secret", sync="replica")
+        monkeypatch.setattr(FolderStore, "put_new", put)
+        with pytest.raises(nf.Unavailable, match="on record"):
+            store.scoped(deadline=0.5).session("chat").erase([0], confirm=nf.CONFIRMED, by="ada")
+        log = next((tmp_path / "store").glob("regions/p0/log/*.seg"))
+        assert b"a secret" in held(tmp_path / "away") and b"a secret" in log.read_bytes()
+        answers.set()
+        until(lambda: b"a secret" not in held(tmp_path / "away"))
+        until(lambda: b"a secret" not in log.read_bytes())
 
 
 def test_what_was_set_aside_comes_back_and_is_erased_like_anything(tmp_path: Path) -> None:
