@@ -74,9 +74,9 @@ def options(
     """Durable memory for fleets of AI agents: conversations that survive whatever their process
     does not, and what was learned from them, recalled by meaning, words and time.
 
-    STORE is a directory, or ray:NAME for a store that was deployed on a Ray cluster. Every command
-    but [bold]serve[/] and [bold]demo[/] attaches to the process that hosts it, or opens it by
-    itself where nobody does.
+    STORE is a directory, or ray:NAME for a store that was deployed on a Ray
+    cluster. Every command but [bold]serve[/] and [bold]demo[/] attaches to the process that
+    hosts it, or opens it by itself where nobody does.
     """
 
 

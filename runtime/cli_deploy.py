@@ -32,7 +32,13 @@ neverforget deploy memory.toml --address 192.0.2.1:6379
 
 
 def deploy(
-    config: Annotated[Path, typer.Argument(metavar="CONFIG", help="A TOML file; see docs.")],
+    config: Annotated[
+        Path,
+        typer.Argument(
+            metavar="CONFIG",
+            help="A TOML file: name, path, resource or label, nodes, failover, \\[settings].",
+        ),
+    ],
     address: AddressOption = "auto",
     wait: Annotated[
         float, typer.Option(metavar="SECONDS", min=1, help="How long its owners may take to start.")

@@ -89,8 +89,8 @@ def restore(
         print_json(msgspec.to_builtins(report))
         return
     console().print(
-        f"{report.sessions:,} sessions with {report.turns:,} turns and {report.memories:,} "
-        f"memories, from {report.objects:,} objects, {size(report.bytes)}",
+        f"sessions: {report.sessions:,}, turns: {report.turns:,}, memories: {report.memories:,}; "
+        f"from {report.objects:,} objects, {size(report.bytes)}",
         markup=False,
     )
     if report.at is not None:

@@ -129,7 +129,7 @@ def test_the_commands(tmp_path: Path, cli: Cli) -> None:
     filled(tmp_path / "store", tmp_path / "away")
     shutil.rmtree(tmp_path / "store")
     ran = cli("restore", tmp_path / "store", "--from", f"file://{tmp_path / 'away'}")
-    assert ran.code == 0 and "200 turns and 1 memories" in ran.out
+    assert ran.code == 0 and "turns: 200, memories: 1" in ran.out
     ran = cli("verify", tmp_path / "store", "--remote")
     assert ran.code == 0 and "objects" in ran.out, ran
     ran = cli("status", tmp_path / "store")
