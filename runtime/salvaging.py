@@ -166,5 +166,7 @@ def _read(old: _Old, objects: ObjectStore) -> Iterator[Piece]:
     for part in (*asides(fs, old.directory), rest):
         stream = int.from_bytes(os.urandom(8), "little")
         for piece in pieces(part.parts, log_id=log_id, parting=part.parting, stream=stream):
-            if piece is not None and (piece.index or piece.batches or piece.unreadable):
+            if piece is None:
+                continue
+            if not piece.last or piece.index or piece.batches or piece.unreadable:
                 yield piece

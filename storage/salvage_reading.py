@@ -134,12 +134,13 @@ class _Cutter:
     def _add(self) -> Iterator[Piece]:
         batch, self._batch = self._batch, []
         size = sum(stride(each.header.body_length) for each in batch)
-        if self._batches and self._size + size > self._bytes_max:
+        if (self._batches or self._gone) and self._size + size > self._bytes_max:
             yield self._piece()
         spans: list[tuple[int, bytearray]] = []
         for position, header, record, zeroed in batch:
             if zeroed or position + HEADER_BYTES in self._erased:
                 self._gone.append((position, HEADER.pack(*header)))
+                self._size += HEADER_BYTES
             elif record is None:
                 self._unreadable += 1
             else:

@@ -18,6 +18,7 @@ from neverforget.runtime.restoring import restore
 from neverforget.runtime.salvaging import bring_back, salvaged, unshipped
 from neverforget.storage.directory_lock import DirectoryLock
 from neverforget.storage.errors import Conflict, NotFound, StoreLocked
+from neverforget.storage.salvage_reading import PIECE_BYTES, decode_piece
 from neverforget.storage.salvage_results import SalvageReport
 from tests.runtime.cli_calls import Cli
 from tests.runtime.conftest import SMALL
@@ -149,3 +150,21 @@ def test_a_store_without_a_replica_has_nothing_to_compare_with(tmp_path: Path, c
         store.session("chat").append("user", "hello")
     ran = cli("salvage", tmp_path / "plain", "--from", tmp_path)
     assert ran.code == 2 and "no replica" in ran.err
+
+
+def test_more_erased_turns_than_one_piece_holds_are_told_in_several(tmp_path: Path) -> None:
+    """Only what was to be brought back counted for the size of a piece: a large session that had
+    been erased was one message, at some size more than a connection takes."""
+    old, away = tmp_path / "old", tmp_path / "away"
+    with nf.open(old, inline=True, replica=f"file://{away}", **ONE) as store:
+        chat, store_id = store.session("chat"), store.status().store_id
+        chat.append("user", "shipped", sync="replica")
+        away.rename(tmp_path / "hidden")
+        chat.append_many([{"role": "user", "content": n} for n in range(6_000)])
+        with pytest.raises(nf.Unavailable):  # on record, and waiting for the replica
+            chat.erase(confirm=nf.CONFIRMED)
+    (tmp_path / "hidden").rename(away)
+    sent = list(unshipped(old, store_id, 0, f"file://{away}"))
+    assert [decode_piece(raw).index for raw in sent] == list(range(len(sent))) and len(sent) > 1
+    assert sum(len(decode_piece(raw).erased) for raw in sent) == 6_000
+    assert max(map(len, sent)) < 2 * PIECE_BYTES
