@@ -50,6 +50,7 @@ class Nodes:
             num_cpus=4,
             object_store_memory=80 * 1024 * 1024,
             resources={"neverforget": 1, name: 1},
+            labels={"folder": name},
             env_vars={"NF_DATA": str(self.folder / name)},
         )
         self.nodes[name] = node
@@ -221,6 +222,23 @@ def test_two_hundred_connect_at_once(nodes: Nodes) -> None:
     with nf.connect("many", deadline=PATIENCE_S) as store:
         assert len(store.sessions(limit=300)) == 200
     nf.undeploy("many")
+
+
+def test_only_nodes_of_a_label_have_parts_where_that_was_asked_for(nodes: Nodes) -> None:
+    if "b" not in nodes.nodes:
+        nodes.start("b")
+        nodes.cluster.wait_for_nodes()
+    labelled = plan(path="$NF_DATA/labelled", label={"folder": "b"})
+    nf.deploy("labelled", labelled, wait=PATIENCE_S)
+    with nf.connect("labelled", deadline=PATIENCE_S) as store:
+        assert store.session("chat").append("user", "hello").seq == 0
+    regions = nodes.folder / "b" / "labelled" / "regions"
+    assert sorted(path.name for path in regions.iterdir()) == ["p0", "p1"]
+    assert not (nodes.folder / "a" / "labelled").exists()
+    nf.undeploy("labelled")
+    with pytest.raises(nf.Unavailable, match="the label folder=nowhere"):
+        nf.deploy("nowhere", {**labelled, "label": {"folder": "nowhere"}}, wait=1.0)
+    nf.undeploy("nowhere")
 
 
 def test_keeper_and_hosts_come_back_and_all_of_a_store_is_reached_from_each_node(
