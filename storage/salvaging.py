@@ -12,6 +12,7 @@ Owned by the region's thread. Nothing is written here: see ``LogOwner.write`` an
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -37,6 +38,7 @@ from neverforget.storage.salvage_results import Piece, SalvageReport
 from neverforget.storage.shipping_salvage import Fate, fates_of
 from neverforget.storage.slices import Slices
 
+log = logging.getLogger(__name__)
 BY: Final = "salvage"
 _SLICE: Final = 64  # records looked at between two yields: 2 ms
 _BEGIN_AGAIN: Final = "another piece of the old log is to come first; begin again with its first"
@@ -123,6 +125,7 @@ class Salvaging(ABC):
         self.report.dropped += whole - len(batch)
         if not batch:
             return
+        end = self._log_state.log.tail
         try:
             self._carry_out(_traced(batch))
         except CannotBeSalvaged as error:
@@ -130,6 +133,13 @@ class Salvaging(ABC):
         except (Conflict, Corrupt, InvalidArgument, NotFound) as error:
             # What it says may quote somebody, and would be out of reach for an erasure.
             self.conflict(batch[0], f"it is refused here ({type(error).__name__})")
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            # Sound bytes that say nothing we know. Raised, they would end the owner, and the next
+            # one, each time that they come.
+            if self._log_state.log.tail != end:
+                raise  # what is staged is in doubt
+            log.exception("a batch at %d of an old log cannot be read", batch[0].position)
+            self.conflict(batch[0], f"it cannot be read here ({type(error).__name__})")
 
     # ---- of one tier -----------------------------------------------------------------------------
 

@@ -4,12 +4,17 @@ again where they are still as they were.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from neverforget.storage.batch import stage_batch
+from neverforget.storage.format import Kind
+from neverforget.storage.longterm_fields import id_of
 from neverforget.storage.longterm_results import TurnPoint
+from neverforget.storage.record import encode_control
 from neverforget.storage.working_results import WorkingPlace, WorkingTask
 from tests.storage.parted import PartedLongTerm
 from tests.storage.small_longterm import LongTermBench
@@ -245,3 +250,22 @@ def test_refusals_are_on_record_once(parted: PartedLongTerm) -> None:
     (entry,) = parted.new.audit(operation="forget-refused")
     assert (entry.by, entry.reason) == ("eve", "no word")
     unchanged(parted)
+
+
+def test_sound_bytes_that_nobody_understands_are_a_conflict_and_do_not_end_the_owner(
+    parted: PartedLongTerm,
+) -> None:
+    """An owner that was ended by what came back was sent the same again as soon as it served."""
+    old = parted.old
+    about = id_of(uuid.UUID(front_id(parted)).bytes)
+    record = encode_control(  # to whom?
+        Kind.RELATED, about[0], about[1], {}, timestamp_us=1, token_count=about[2]
+    )
+    stage_batch(old.region._owned.log, record, [(0, about[0], about[1])])
+    old.region.write()
+    old.region.sync()
+    old.remember("behind it")
+    report = parted.salvage()
+    assert (report.turns, report.conflicts) == (1, 1)
+    assert sorted(parted.new.texts()) == ["behind it", "front"]
+    assert parted.salvage().conflicts == 0, "it is on record"
