@@ -15,7 +15,9 @@ class Finding(Struct, frozen=True):
 
     kind: corrupt_body, corrupt_header, torn_tail, bad_side_file, missing_segment, index_mismatch,
         unfinished_erasure, orphan_chunk, quarantined (the partition cannot be opened),
-        bad_derived_file (of an index, which is made anew), not_embedded (found by words only), …
+        bad_derived_file (of an index, which is made anew), not_embedded (found by words only),
+        salvaged, salvage_conflict and not_salvaged (of what nobody had shipped), object_missing,
+        object_differs and bad_object (of a replica), short_copy and unreadable (of a backup), …
     severity: "error" (bytes are lost) or "repaired" (nothing acknowledged is).
     partition: whose it is; None: the long-term owner's.
     """

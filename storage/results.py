@@ -107,7 +107,9 @@ class AuditView(Struct, array_like=True):
 class Finding(Struct, array_like=True):
     """One thing verify() or recovery found. ``kind``: corrupt_body, corrupt_header, torn_tail,
     bad_side_file, missing_segment, index_mismatch, unfinished_erasure, bad_manifest,
-    bad_derived_file, salvaged, salvage_conflict. ``severity``: "error" (bytes lost) or "repaired".
+    bad_derived_file, salvaged, salvage_conflict; of a replica object_missing, object_differs,
+    bad_object; of a backup short_copy, unreadable; of a moved part not_salvaged.
+    ``severity``: "error" (bytes lost) or "repaired".
     """
 
     kind: str
