@@ -12,7 +12,6 @@ a time is another one, with an id of its own and no replica: nobody is fenced (`
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -36,16 +35,17 @@ from neverforget.runtime.store_directory import (
 from neverforget.runtime.store_path import real_path
 from neverforget.runtime.times import Moment, to_us
 from neverforget.storage.atomic_file import write_atomic
+from neverforget.storage.backup import LOG_DIRECTORY
 from neverforget.storage.directory_lock import DirectoryLock
 from neverforget.storage.errors import Corrupt, InvalidArgument
 from neverforget.storage.filesystem import LocalFileSystem
-from neverforget.storage.identity import IDENTITY_FILE, Identity, read_identity
+from neverforget.storage.identity import Identity, read_identity, write_identity
 from neverforget.storage.longterm import LongTermRegion
 from neverforget.storage.object_store import ObjectStore, open_object_store
 from neverforget.storage.region import Region
-from neverforget.storage.region_creation import create_region
 from neverforget.storage.replica import Replica
 from neverforget.storage.replica_identity import identity_in, new_identity
+from neverforget.storage.segment import SegmentHeader, create_segment, segment_path
 from neverforget.storage.shipping_object import log_prefix
 
 Progress = Callable[[int, int], None]
@@ -199,10 +199,15 @@ def _take_identity(directory: Path, objects: ObjectStore, log: str, store_id: st
         raise Corrupt(
             f"{directory} holds another log than {log} in {objects.name}; use an empty folder"
         )
-    shutil.rmtree(directory / "log")
-    fs.unlink(directory / IDENTITY_FILE)
     (directory / SHIPPED_FILE).unlink(missing_ok=True)
-    create_region(fs, directory, found, None)
+    folder, first = directory / LOG_DIRECTORY, segment_path(directory / LOG_DIRECTORY, 0)
+    for name in fs.list_directory(folder):
+        if name != first.name:
+            fs.unlink(folder / name)
+    # An empty log, whichever of the two it is, and whatever dies here.
+    header = SegmentHeader(found.log_id, 0, first.stat().st_size, 0)
+    create_segment(fs, folder, header, "pread", replace_spare=True).close()
+    write_identity(fs, directory, found)
 
 
 def open_all(

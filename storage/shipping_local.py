@@ -158,7 +158,10 @@ class LocalCopy:
                     f"{header.base}, where {self._log} has records in one at {base}"
                 )
             self._forget_side_file(base)
-            self._unlink(base)
+            if base == header.base:  # the new one takes its name: a log is never without its first
+                del self._bases[-1], self._sizes[base]
+            else:
+                self._unlink(base)
         end = self._bases[-1] + self._sizes[self._bases[-1]] if self._bases else 0
         if end != header.base:
             raise Corrupt(
@@ -166,7 +169,7 @@ class LocalCopy:
                 f"ends at {end}; an object between the two is missing"
             )
         made = SegmentHeader(self._log_id, header.base, header.size, header.segment_epoch)
-        create_segment(self._fs, self._log, made, "pread").close()
+        create_segment(self._fs, self._log, made, "pread", replace_spare=True).close()
         self._bases.append(header.base)
         self._sizes[header.base] = header.size
 

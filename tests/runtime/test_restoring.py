@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import shutil
+import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +15,7 @@ from neverforget.runtime import restoring
 from neverforget.runtime.restoring import restore
 from neverforget.runtime.store_directory import RESTORING
 from neverforget.storage.errors import OwnerFenced, UnsupportedFormat
+from neverforget.storage.filesystem import LocalFileSystem
 from neverforget.storage.shipping_object import OBJECT_HEADER_BYTES
 from tests.runtime.cli_calls import Cli
 from tests.runtime.test_replica import held, objects, opened, texts
@@ -94,10 +98,48 @@ def test_of_two_at_once_both_know_a_log_that_was_never_shipped(
         patched.setattr(restoring, "open_all", interrupted)
         restore(tmp_path / "second", url)
     assert restore(tmp_path / "first", url).turns == 1
+    interrupted_anywhere(tmp_path / "second", url, monkeypatch)
     assert restoring.open_all is real and restore(tmp_path / "second", url).turns == 1
     with nf.open(tmp_path / "second", inline=True) as store:
         store.remember("Oslo is wet", sync="replica")
         assert texts(store) == ["one"] and store.verify(remote=True).ok
+
+
+def interrupted_anywhere(path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before and after each name that it gives or takes away, it goes on from there."""
+    left = 0
+
+    def counted(real: Callable[..., None]) -> Callable[..., None]:
+        def call(*arguments: Any) -> None:
+            nonlocal left
+            mine = threading.current_thread() is threading.main_thread()
+            for before in (True, False):
+                left -= mine
+                if mine and not left:
+                    raise KeyboardInterrupt
+                if before:
+                    real(*arguments)
+
+        return call
+
+    at = 0
+    while True:
+        at += 1
+        copy = path.with_name(f"{path.name}-{at}")
+        shutil.copytree(path, copy)
+        left = at
+        with monkeypatch.context() as patched:
+            patched.setattr(LocalFileSystem, "rename", counted(LocalFileSystem.rename))
+            patched.setattr(LocalFileSystem, "unlink", counted(LocalFileSystem.unlink))
+            patched.setattr(shutil, "rmtree", counted(shutil.rmtree))
+            try:
+                restore(copy, url)
+                break
+            except KeyboardInterrupt:
+                if not (copy / RESTORING).exists():
+                    break  # it was done
+        assert restore(copy, url).turns == 1, at
+    assert at > 10
 
 
 def test_it_needs_an_empty_folder_and_a_store_that_is_there(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from neverforget.storage.control import ControlField, F
 from neverforget.storage.errors import Unavailable
 from neverforget.storage.filesystem import LocalFileSystem
 from neverforget.storage.format import HEADER_BYTES, Kind
+from neverforget.storage.log import LogOptions
 from neverforget.storage.object_store import ObjectStore
 from neverforget.storage.record import encode_control
 from neverforget.storage.set_aside import ASIDE_DIRECTORY
@@ -23,6 +24,7 @@ from neverforget.storage.shipping_events import Level, Serve, Stop
 from tests.fakes.crash_filesystem import CrashFileSystem, Killed
 from tests.storage.object_stores import UnreliableStore, crashing_folder, folder
 from tests.storage.shipping_node import Node
+from tests.storage.small_log import PAGE
 
 FS = LocalFileSystem()
 TEXTS = [f"turn {n} " + "x" * (n * 37 % 700) for n in range(60)]
@@ -265,6 +267,37 @@ def test_a_takeover_that_dies_anywhere_is_finished_by_the_next_start(power: bool
     assert calls > 50
     for call in range(0, calls, 2 if power else 3):
         crash_at(call, call, power)
+
+
+@pytest.mark.parametrize("power", [False, True])
+def test_a_first_segment_of_another_size_gives_way_at_no_price(power: bool) -> None:
+    """Dead between the old one and the new one the log was without a segment: it did not open any
+    more, and a restore could not be finished, but in an empty folder.
+    """
+    shared = CrashFileSystem(1)
+    store = crashing_folder(shared)
+    first = Node(CrashFileSystem(2), CrashFileSystem().root / "r", store, owner=1)
+    first.start()
+    first.append(*TEXTS[:5])
+    first.ship()
+    first.close()
+    wider = LogOptions(segment_bytes=4 * PAGE, first_segment_bytes=2 * PAGE)
+    call = -1
+    while True:
+        call += 1
+        fs = CrashFileSystem(3)
+        second = Node(fs, fs.root / "r", store, owner=100 + 10 * call, options=wider)
+        fs.kill_at(len(fs.calls) + call)
+        try:
+            second.start()
+            break
+        except Killed:
+            fs = fs.power_cut() if power else fs.process_death()
+        again = Node(fs, fs.root / "r", store, owner=105 + 10 * call, options=wider)
+        assert isinstance(again.start()[0], Serve)
+        again.close()
+        assert again.records() == first.records()
+    assert call > 20
 
 
 @pytest.mark.parametrize("trial", range(12))
