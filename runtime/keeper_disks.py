@@ -44,7 +44,8 @@ class Disks:
     """Used by one thread at a time; others may read what is there. ``found``: by the ids of the
     disks, only those that are there. ``away``: since when the others are, by the monotonic clock.
     ``leaving``: disks whose nodes are being drained; their hosts end by themselves. ``left``: those
-    whose hosts have done that. ``conflict``: why the disks cannot be those of one store.
+    whose hosts have done that; ``may_leave``: those of which only the last keeper knew.
+    ``conflict``: why the disks cannot be those of one store.
     """
 
     def __init__(self, name: str, plan: Plan) -> None:
@@ -57,6 +58,8 @@ class Disks:
         self.away: dict[str, float] = {}
         self.leaving: set[str] = set()
         self.left: set[str] = set()
+        self.may_leave: set[str] = set()
+        self._kept: set[str] | None = None
         self._refused: dict[str, str] = {}  # nodes that offer and cannot be used, and why
 
     def and_refused(self) -> str:
@@ -93,11 +96,17 @@ class Disks:
         for disk, found in list(self.found.items()):
             if found.node.id not in nodes:
                 log.warning("disk %s is away with node %s", disk, found.node.name)
+                if disk in self.leaving:  # the node ended together with its host
+                    self.left.add(disk)
                 if found.host is not None:
                     found.host.end()  # or Ray would keep its name for a node that never returns
                 del self.found[disk]
         self.leaving = {disk for disk, found in self.found.items() if found.node.id in draining}
         there = {found.node.id for found in self.found.values()}
+        self._keep_leaving()
+        if not any(id in draining for id in nodes):
+            self.left |= self.may_leave - self.found.keys()
+            self.may_leave = set()
         for id in list(self._refused):
             if id not in nodes:
                 del self._refused[id]
@@ -111,6 +120,18 @@ class Disks:
                 self._see_off(found)
             else:
                 self._host(found)
+
+    def _keep_leaving(self) -> None:
+        """Known to the next keeper, too: this one may be on a node that is drained."""
+        key = f"{self._key}:leaving"
+        if self._kept is None:
+            kept = cluster.remembered(key)
+            self._kept = set() if kept is None else msgspec.msgpack.decode(kept, type=set[str])
+            self.may_leave = set(self._kept)
+        known = self.leaving | self.left | self.may_leave
+        if known != self._kept:
+            cluster.remember(key, msgspec.msgpack.encode(sorted(known)))
+            self._kept = known
 
     def _note_away(self) -> None:
         needed = [] if self.description is None else self.description.disks
@@ -157,6 +178,7 @@ class Disks:
         self._refused.pop(node.id, None)
         self.found[disk.disk] = Found(node, disk)
         self.left.discard(disk.disk)
+        self.may_leave.discard(disk.disk)
 
     def _take_newest(self) -> None:
         held = [f.disk.description for f in self.found.values() if f.disk.description is not None]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import shutil
 import threading
+import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -180,3 +182,40 @@ def test_a_disk_that_stays_away_is_replaced_by_itself_where_that_was_asked_for(
         nodes.cluster.wait_for_nodes()
         assert chats[0].append("user", 11).seq == 11
         assert set(nodes_of(nodes, "auto")) == {other(gone_node)}
+
+
+def drain(nodes: Nodes, node: str) -> None:
+    """As ``ray drain-node`` does."""
+    from ray import _raylet
+    from ray.core.generated import autoscaler_pb2
+
+    raylet: Any = _raylet
+    reasons: Any = autoscaler_pb2
+    until_ms = int((time.time() + 600) * 1000)
+    accepted, why = raylet.GcsClient(address=nodes.address).drain_node(
+        nodes.nodes[node].node_id,
+        reasons.DrainNodeReason.DRAIN_NODE_REASON_PREEMPTION,
+        "a test",
+        until_ms,
+    )
+    assert accepted, why
+
+
+def test_what_a_drained_node_has_is_moved_by_itself(nodes: Nodes) -> None:
+    """At the latest after ``failover_after_s``, where the keeper was there, too, and ended before
+    it saw that."""
+    with deployed(nodes, "drained", failover="auto", failover_after_s=20) as store:
+        chats = [chat_in(store, 0), chat_in(store, 1)]
+        for n in range(20):
+            for chat in chats:
+                chat.append("user", n)
+        leaves = nodes_of(nodes, "drained")[0]
+        drain(nodes, leaves)
+        until(lambda: set(nodes_of(nodes, "drained")) == {other(leaves)}, "all to be moved")
+        for chat in chats:
+            assert chat.append("user", 20).content == 20
+        nodes.kill(leaves)
+        nodes.start(leaves)
+        for chat in chats:  # what was not shipped in the time that there was comes back
+            until(lambda: {t.content for t in chat} == set(range(21)), "everything")  # noqa: B023
+            assert len(chat) == 21
