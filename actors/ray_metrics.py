@@ -21,7 +21,8 @@ def sink(store: str, partition: str) -> RaySink | None:
 def metrics_port() -> int:
     """Where Ray exports the metrics of this node, over HTTP; 0: it does not."""
     here = ray.get_runtime_context().get_node_id()
-    return max(0, 0, *(node["MetricsExportPort"] for node in ray.nodes() if node["NodeID"] == here))
+    ports = (int(node["MetricsExportPort"]) for node in ray.nodes() if node["NodeID"] == here)
+    return max(ports, default=0)
 
 
 class RaySink:

@@ -117,7 +117,7 @@ def test_a_change_that_has_no_room_on_disk_changes_nothing(change: str) -> None:
     log = b.region.state.log
     reserve = log.reserve
 
-    def full(n_bytes: int) -> int:
+    def full(n_bytes: int, added: int = 0) -> int:
         raise OutOfSpace("the disk is full")
 
     log.reserve = full  # type: ignore[method-assign]
