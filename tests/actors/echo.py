@@ -103,6 +103,7 @@ def window(records: bytes) -> Window:
     fields: dict[str, Any] = {
         "records": records, "flags": [], "first_seq": 0, "stop_seq": 0, "more": False, "end": 0,
         "base": 0, "parent": None, "consolidated_through": 0, "tokens": 0, "session_id": 0,
+        "salvaged": [],
     }  # fmt: skip
     return Window(**{name: fields[name] for name in Window.__struct_fields__})
 
