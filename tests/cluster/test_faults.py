@@ -7,15 +7,20 @@ That the judge can fail is tested in ``tests/faults/test_acknowledged.py``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 
 from bench import bench_cluster_faults as bench
+from tests.cluster import fault_scenarios
 from tests.cluster.cluster_nodes import RayNodes, reason_not_to_run
 from tests.faults.writing import NotRun, Row
 
-DEFAULT = ["owner-killed", "disk-wiped"]
-TURNS_MIN = 800  # at least 200 in each of two sessions, before and after
+DEFAULT: dict[str, Callable[[RayNodes], Row]] = {
+    "owner-killed": partial(fault_scenarios.owner_killed, rounds=1),
+    "disk-wiped": fault_scenarios.disk_wiped,
+}
+TURNS_MIN = 600  # each scenario waits for more than that
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +45,7 @@ def proven(scenario: Callable[[], Row]) -> None:
 
 @pytest.mark.parametrize("name", DEFAULT)
 def test_no_acknowledged_turn_is_lost(nodes: RayNodes, name: str) -> None:
-    proven(lambda: bench.SHARED[name](nodes))
+    proven(lambda: DEFAULT[name](nodes))
 
 
 @pytest.mark.long
