@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import deque
 
 _COARSE_US = 100_000
+MARKS_MAX = 4096
 
 
 class Lag:
     """``durable`` is the local durable mark, ``shipped`` the position that objects cover. A mark of
     time stands for a stretch of the log that became durable within a tenth of a second, with its
-    first moment: so the age may be overstated by that much, and the marks are few.
+    first moment: so the age may be overstated by that much, and the marks are few. Where the store
+    is away for long, and appends go on without it, the oldest stretches grow.
     """
 
     def __init__(self) -> None:
@@ -41,8 +43,16 @@ class Lag:
             self._marks[-1] = (position, self._marks[-1][1])
         else:
             self._marks.append((position, now_us))
+            if len(self._marks) > MARKS_MAX:
+                self._halve()
 
     def ship(self, position: int) -> None:
         self.shipped = max(self.shipped, position)
         while self._marks and self._marks[0][0] <= self.shipped:
             self._marks.popleft()
+
+    def _halve(self) -> None:
+        """Two stretches become one that began with the first."""
+        marks = list(self._marks)
+        self._marks = deque((end, since) for (_, since), (end, _) in zip(marks[::2], marks[1::2]))
+        self._marks.extend(marks[len(marks) & ~1 :])
