@@ -50,6 +50,7 @@ class DeployedChannel:
 
     def __init__(self, where: Where) -> None:
         self._where = where
+        self.replaced = False  # another store has its name now
         self._node_id = ""  # of this process
         self._asked_at = time.monotonic() if where.nodes else float("-inf")
         self._asking = threading.Lock()
@@ -164,7 +165,8 @@ class DeployedChannel:
 
             found = ask_keeper(self._where.description.name, keeper_s)
             if found.description.store_id != self._where.description.store_id:
-                return  # another store has that name now; the owners of this one have ended
+                self.replaced = True  # the owners of this one have ended
+                return
             # One that ends just now comes back at the same path; the keeper does not know it then.
             sockets = {**self._where.sockets, **found.sockets}
             self._where = msgspec.structs.replace(found, sockets=sockets)

@@ -59,11 +59,11 @@ class Wanted:
 class Reach:
     """A way to the owners that is open. ``config``: fixed and host settings. ``holder_pid``: the
     process that holds the store, None where it cannot be told. ``named``: the owners'
-    names in Ray. ``displaced``: the store's directory was deleted, renamed or
-    replaced since. ``lend_embedder``: let the store embed with this object, too; the name of its
-    setting, or InvalidArgument where owners live elsewhere. ``reflects``: the reflector was needed
-    already, where it is an object of this process. ``through``: how calls to an owner go, "inline",
-    "socket" or "ray".
+    names in Ray. ``displaced``: the store's directory was deleted, renamed or replaced since, or
+    its name given to another store. ``lend_embedder``: let the store embed with this object, too;
+    the name of its setting, or InvalidArgument where owners live elsewhere. ``reflects``: the
+    reflector was needed already, where it is an object of this process. ``through``: how calls to
+    an owner go, "inline", "socket" or "ray".
     """
 
     kind: Kind
@@ -222,7 +222,7 @@ def _deployed(path: Path, wanted: Wanted) -> Reach:
         lambda: None,
         lambda: None,
         Named,
-        lambda: False,
+        lambda: channel.replaced,
         _not_here,
         through=channel.through,
     )
