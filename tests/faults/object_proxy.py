@@ -55,6 +55,9 @@ class ObjectProxy:
         for timer in late:
             timer.join()
 
+    def has_hit(self, fault: str, times: int) -> bool:
+        return self.hits[fault] >= times
+
     @contextmanager
     def faulty(self, fault: Fault, *, every: int = 1, delay_s: float = 1.0) -> Iterator[None]:
         self.every, self.delay_s, self.fault = every, delay_s, fault

@@ -18,6 +18,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -172,7 +173,7 @@ def objects_misbehave(rounds: int = 1) -> Row:
         for _ in range(rounds):
             for fault, every in (("fail", 3), ("cut", 3), ("slow", 2), ("lose", 2), ("late", 2)):
                 with proxy.faulty(fault, every=every, delay_s=0.3):  # type: ignore[arg-type]
-                    until(lambda f=fault: proxy.hits[f] >= 5, f"the store to {fault}")  # type: ignore[misc]
+                    until(partial(proxy.has_hit, fault, 5), f"the store to {fault}")
                     acknowledged(writer, 20)
                 healed = time.monotonic()
                 acknowledged(writer, 1)
