@@ -24,6 +24,7 @@ from neverforget.actors.actor_options import NAMESPACE
 from neverforget.actors.chunker_spec import Chunked, Document
 from neverforget.storage.errors import Unavailable
 
+HEAD_S = 5.0  # a head that is only slow has answered by then
 GONE = "Can't find actor"
 LOOK_S = 2.0  # a call without an answer for so long asks whether the owner is still the one
 
@@ -179,7 +180,10 @@ class RemoteChunker:
 
 
 def end_all(handles: Sequence[OwnerHandle]) -> None:
-    """End owners for good, as they are: what they acknowledged is recovered by the next ones."""
+    """End owners for good, as they are: what they acknowledged is recovered by the next ones. Only
+    the head can do that, and Ray would wait for it; without it they end with their host."""
+    if ray_link.trouble(HEAD_S) is not None:
+        return
     for handle in handles:
         with contextlib.suppress(Unavailable, RayError, ValueError):
             ray.kill(handle.actor, no_restart=True)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
+import signal
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 
 from neverforget.storage.directory_lock import ProcessId, is_alive, start_time
 
@@ -40,6 +43,21 @@ def when_ended(process: ProcessId, callback: Callable[[], None]) -> None:
         callback()
 
     threading.Thread(target=watch, name=f"end-of-{process.pid}", daemon=True).start()
+
+
+def terminate(processes: Sequence[ProcessId], within_s: float) -> list[ProcessId]:
+    """SIGTERM for each, and wait. Those that are still there after ``within_s``."""
+    for process in processes:
+        if is_alive(process):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGTERM)
+    give_up_at = time.monotonic() + within_s
+    pause = threading.Event()
+    while left := [process for process in processes if is_alive(process)]:
+        if time.monotonic() >= give_up_at:
+            break
+        pause.wait(0.02)
+    return left
 
 
 def pid_exists(pid: int) -> bool:

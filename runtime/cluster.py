@@ -24,6 +24,7 @@ from ray._private import worker as ray_worker
 from ray.exceptions import GetTimeoutError, RayActorError
 from ray.util.client import ray as ray_client
 
+from neverforget.actors import ray_link
 from neverforget.actors.actor_options import NAMESPACE
 from neverforget.actors.chunker_spec import ChunkerSpec
 from neverforget.actors.embedder_spec import EmbedderSpec
@@ -141,6 +142,10 @@ class Cluster:
     def end(self, owners: Sequence[OwnerHandle]) -> None:
         """End them at once, whatever they do."""
         end_all(owners)
+
+    def headless(self) -> bool:
+        """Nobody can be told anything through Ray who was not told before."""
+        return ray_link.trouble() is not None
 
     def actors(self, cls: type[Any], arguments: Sequence[tuple[Any, ...]]) -> ActorGroup:
         """One actor of the plain class ``cls`` for each of ``arguments``, ended by ``close``."""

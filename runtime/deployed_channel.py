@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from neverforget.runtime.async_channel import AsyncChannel
     from neverforget.runtime.deployment import Where
 
+_Lost = OwnerFenced | Unavailable
 Through = Literal["socket", "ray"]
 _ASK_AGAIN_S = 5.0  # between two questions to the keeper about sockets that are not known yet
 _ASK_LOST_S = 1.0  # and about owners that do not answer
@@ -80,7 +81,7 @@ class DeployedChannel:
                 return by.call(partition, request, deadline)
             except (OwnerFenced, Unavailable) as error:
                 moved = not tries.over and self.is_elsewhere(partition, way, error)
-                tries.failed(error, moved=moved)
+                tries.failed(self.explained(way, error), moved=moved)
 
     def close(self) -> None:
         self.by_socket.close()
@@ -107,6 +108,7 @@ class DeployedChannel:
 
     def refresh(self, deadline: float | None = None) -> Endpoint:
         """An owner that went away comes back where it was, unless the keeper says otherwise."""
+        self.by_ray.link.suspect()
         left_s = math.inf if deadline is None else deadline - time.monotonic()
         self._ask(_ASK_LOST_S, max(0.0, min(_KEEPER_S, left_s)))
         return self.endpoint
@@ -115,6 +117,12 @@ class DeployedChannel:
 
     def way(self, place: int) -> _Way:
         return _Way(self.through(place), self.by_ray.handle(place).name)
+
+    def explained(self, way: _Way, error: _Lost) -> _Lost:
+        """``error``, with what is wrong with Ray, which the way by sockets knows nothing of."""
+        if way.through == "ray" or not isinstance(error, Unavailable):
+            return error
+        return self.by_ray.link.explained(error)
 
     def is_elsewhere(self, place: int, way: _Way, error: NeverforgetError) -> bool:
         """After that error on that way: there is another one now. One that is fenced knows of an
@@ -230,7 +238,7 @@ class AsyncDeployedChannel:
                 moved = not tries.over and await asyncio.to_thread(
                     channel.is_elsewhere, partition, way, error
                 )
-                tries.failed(error, moved=moved)
+                tries.failed(channel.explained(way, error), moved=moved)
 
     def close(self) -> None:
         self._by_socket.close()

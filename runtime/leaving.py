@@ -44,10 +44,11 @@ def drained(until: float, now: float) -> Leave:
 
 class Leaving:
     """Calls ``leave`` once, from whatever thread, and ends the process if that is not done in time;
-    ``done`` ends it in any case. ``reason``: set from then on."""
+    ``done`` ends it in any case. ``reason``: set from then on. ``end`` ends a process."""
 
-    def __init__(self, leave: Callable[[], None]) -> None:
+    def __init__(self, leave: Callable[[], None], end: Callable[[int], object] = os._exit) -> None:
         self._leave = leave
+        self._end = end
         self.reason: Leave | None = None
         self._once = threading.Lock()
 
@@ -77,7 +78,7 @@ class Leaving:
     def done(self) -> None:
         """Everything is given back: end the process, for Ray to start the next where it may."""
         logging.shutdown()
-        os._exit(1)
+        self._end(1)
 
     def _too_late(self) -> None:
         log.error("not everything has ended in time; it will be recovered")

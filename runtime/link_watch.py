@@ -54,7 +54,9 @@ class LinkWatch:
         from neverforget.actors import ray_link
 
         why = ray_link.explained(found)
-        return Unavailable(f"{error.message}; {why}", outcome=error.outcome)
+        return Unavailable(
+            f"{error.message}; {why}", outcome=error.outcome, request_id=error.request_id
+        )
 
     def _look(self) -> None:
         try:

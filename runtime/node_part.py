@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from neverforget.actors.descriptor_limit import raise_descriptor_limit
 from neverforget.actors.places import LONGTERM, REFLECTOR
+from neverforget.actors.process_end import terminate
 from neverforget.runtime.config import HOST, Config, effective
 from neverforget.runtime.deployed_channel import DeployedChannel
 from neverforget.runtime.deployed_disk import check_part
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from neverforget.runtime.cluster import Cluster
 
 log = logging.getLogger(__name__)
+_TERMINATE_S = 8.0
 
 
 class NodePart:
@@ -183,6 +185,14 @@ class NodePart:
         for name in self._cluster.stop([owner.handle for owner in known]):
             log.warning("%s did not end in order; it will be recovered", name)
 
+    def _end_without_ray(self, owners: Sequence[Owner]) -> None:
+        """In order, too: they take SIGTERM so."""
+        if self._late is not None:
+            self._late.close()
+        known = [owner.process for owner in owners if owner.process is not None]
+        for process in terminate(known, _TERMINATE_S):
+            log.warning("process %d did not end in order; it will be recovered", process.pid)
+
     def close(self) -> None:
         """End everything in order, unless Ray is gone; give the folder back."""
         try:
@@ -195,7 +205,9 @@ class NodePart:
 
     def _end_all(self, watchdog: Watchdog) -> None:
         watchdog.stop()
-        if self._cluster.lost() is None:
+        if self._cluster.headless():
+            self._end_without_ray(watchdog.owners)
+        elif self._cluster.lost() is None:
             if self._late is not None:
                 self._leave_longterm()
             self._let_end(watchdog.owners)
