@@ -8,8 +8,10 @@ and nobody's erasure is undone. Repeating all of it changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TypeVar
 
 from neverforget.storage.errors import Corrupt, Unavailable
 from neverforget.storage.object_store import ObjectStore
@@ -22,9 +24,22 @@ from neverforget.storage.shipping_object import (
 )
 
 TRIES_MAX = 20
+AT_ONCE = 16
+_SHARE = 64  # ranges that are looked for one after the other
 _WHERE = "old versions that a bucket keeps are out of reach: expire them there"
 
 Range = Sequence[int]  # log position, length
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def _at_once(work: Callable[[T], R], every: Sequence[T]) -> list[R]:
+    """In order. Raises what is raised first; the rest is not begun then."""
+    with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="erase") as pool:
+        try:
+            return list(pool.map(work, every))
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
 
 
 @dataclass(slots=True)
@@ -40,6 +55,9 @@ class ErasedObjects:
 class ShippedEraser:
     """Of one log. ``last``: the number of the last object, the one that holds the ERASING record or
     one behind it. Headers that were read are kept: they never change but for ``erasures``.
+
+    Several are read and put again at once: an owner serves nobody meanwhile, and a long session may
+    stand in thousands of them, at some ten milliseconds each.
     """
 
     def __init__(self, store: ObjectStore, prefix: str, last: int) -> None:
@@ -52,12 +70,23 @@ class ShippedEraser:
         """Zero these ranges. Durable when it returns. Raises Unavailable, with some of it done:
         repeat it; Corrupt for an object that is none.
         """
+        every = list(ranges)
+        shares = [every[at : at + _SHARE] for at in range(0, len(every), _SHARE)]
         doomed: dict[int, list[Range]] = {}
+        for found in _at_once(self._held_by, shares):
+            for number, held in found.items():
+                doomed.setdefault(number, []).extend(held)
+        numbers = sorted(doomed)
+        changed = _at_once(lambda number: self._replace(number, doomed[number]), numbers)
+        return ErasedObjects([number for number, did in zip(numbers, changed) if did])
+
+    def _held_by(self, ranges: list[Range]) -> dict[int, list[Range]]:
+        """By the number of the object that holds some of it."""
+        found: dict[int, list[Range]] = {}
         for position, length in ranges:
             for number in self._holding(position, position + length):
-                doomed.setdefault(number, []).append((position, length))
-        done = [number for number in sorted(doomed) if self._replace(number, doomed[number])]
-        return ErasedObjects(done)
+                found.setdefault(number, []).append((position, length))
+        return found
 
     def _holding(self, start: int, stop: int) -> Iterable[int]:
         """Numbers of the runs that overlap [start, stop); stops never fall from one to the next."""
