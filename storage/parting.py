@@ -35,18 +35,13 @@ def parting(
     """
     parts = parts_of_log(fs, directory / "log", 0)
     local = LocalCopy(fs, directory, log_id=log_id, tail=parts[-1].stop if parts else 0, epoch=0)
-    position, number = mark.position, mark.number
+    position, number = _known(local, objects, prefix, log_id, mark)
     while True:
         number += 1
         start = objects.get_start(object_key(prefix, number), OBJECT_HEADER_BYTES)
         if start is None:
             return position
-        header = decode_header(start)
-        if header.log_id != log_id or header.number != number:
-            raise Corrupt(
-                f"object {number} in {objects.name} is of log {header.log_id:016x}, not of "
-                f"{log_id:016x}, which stands in {directory}"
-            )
+        header = _header(start, objects, log_id, number)
         if header.kind == ObjectKind.FENCE or header.stop <= position:
             continue
         if not local.holds(header, position):
@@ -54,6 +49,36 @@ def parting(
             if same < header.stop:
                 return same
         position = header.stop
+
+
+def _known(
+    local: LocalCopy, objects: ObjectStore, prefix: str, log_id: int, mark: Mark
+) -> tuple[int, int]:
+    """The mark's position and number, or (0, 0) where the last run in front of it is not here: it
+    was copied from elsewhere, or stands beside the log of another time.
+    """
+    back, number = 0, mark.number
+    while number > 0:
+        start = objects.get_start(object_key(prefix, number), OBJECT_HEADER_BYTES)
+        if start is None:
+            break
+        header = _header(start, objects, log_id, number)
+        if header.kind != ObjectKind.FENCE and header.stop <= mark.position:
+            same = _same_until(local, objects, prefix, header, header.start)
+            return (mark.position, mark.number) if same == header.stop else (0, 0)
+        back = 2 * back or 1  # there are few fences in a row
+        number = mark.number - back
+    return 0, 0
+
+
+def _header(start: bytes, objects: ObjectStore, log_id: int, number: int) -> ObjectHeader:
+    header = decode_header(start)
+    if header.log_id != log_id or header.number != number:
+        raise Corrupt(
+            f"object {number} in {objects.name} is of log {header.log_id:016x}, not of "
+            f"{log_id:016x}, which is to be compared with it"
+        )
+    return header
 
 
 def _same_until(

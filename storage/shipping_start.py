@@ -82,6 +82,7 @@ class Starting(Asking, ABC):
         self._last: ObjectHeader | None = None  # of the object in front of the fence
         self._wall_us = 0
         self._walk_at = self._walk_end = 0  # the next object to look at, and the last
+        self._known_until = 0  # up to this one the log is said to hold what they hold
         self._walked = 0  # the position up to which the local log holds what the objects hold
 
     @property
@@ -179,24 +180,28 @@ class Starting(Asking, ABC):
         return self._take_over()
 
     def _take_over(self) -> list[Action]:
+        """From what is known on, and the last run of that: a mark that was copied from elsewhere, or
+        stands beside the log of another time, is not what it says, and that run tells.
+        """
         self._walk_at = self._local.number + 1
         self._walked = self._local.shipped
-        if self._tail < self._local.shipped:
-            # Its end was lost since (rot in the last group): which object holds where it ends?
-            return self._ask(ReadHeader(0, self._local.number), self._stepped_back)
-        return self._walk()
+        if not self._walked:
+            return self._walk()
+        return self._ask(ReadHeader(0, self._local.number), self._stepped_back)
 
     def _stepped_back(self, answer: HeaderRead) -> list[Action]:
         header = answer.header
         wrong = check_origin(header, self._author, header.number)
         if wrong is not None:
             return self._refuse(wrong)
-        if header.start > self._tail and header.number > 1:
+        # The log's end may have been lost since (rot in the last group).
+        if header.start >= min(self._tail, self._local.shipped) and header.number > 1:
             # 1, 2, 4, … numbers back.
             back = 2 * (self._local.number - header.number) or 1
             return self._ask(ReadHeader(0, max(1, self._local.number - back)), self._stepped_back)
         self._walk_at, self._walked = header.number, header.start
-        return self._walk()
+        self._known_until = self._local.number
+        return self._walk_read(answer) if self._tail > self._walked else self._walk()
 
     # ---- catching up -----------------------------------------------------------------------------
 
@@ -236,6 +241,10 @@ class Starting(Asking, ABC):
         agrees = answer.same_until >= header.stop and not answer.other
         if agrees or header.kind == ObjectKind.FENCE:
             return self._agreed(header)
+        if header.number <= self._known_until and answer.same_until < self._tail:
+            self._known_until = self._walked = 0  # nothing is known: they may part in front of it
+            self._walk_at = 1
+            return self._walk()
         if self.level != Level.NOTHING:
             return self._stop(
                 Stop("restart", f"the local log lacks what object {header.number} holds")

@@ -4,6 +4,7 @@ nobody shipped is told to the owners that serve now.
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -123,6 +124,18 @@ def test_a_disk_that_lacks_nothing_has_nothing_to_tell(moved: Moved, tmp_path: P
     (third / "regions" / "p0" / "SHIPPED").unlink()
     assert list(unshipped(third, moved.store_id, 0, moved.url)) == [], "also without its mark"
     assert bring_back(third, moved.store_id, 0, moved.url, moved.ask(0)) == SalvageReport()
+
+
+def test_a_mark_from_another_disk_hides_nothing(moved: Moved, tmp_path: Path) -> None:
+    """It said that all was shipped: nothing was brought back, and the directory renamed."""
+    moved.store.session("chat").append("user", "more", sync="replica")
+    moved.store.close()
+    mark = Path("regions", "p0", "SHIPPED")
+    shutil.copy(tmp_path / "new" / mark, moved.old / mark)
+    with nf.open(tmp_path / "new", inline=True, replica=moved.url, **ONE) as store:
+        again = moved._replace(store=store)
+        assert bring_back(moved.old, moved.store_id, 0, moved.url, again.ask(0)).turns == 4
+        assert texts(store) == ["shipped", "since then", "more", "lost 0", "lost 2"]
 
 
 def test_nothing_is_read_that_an_owner_has(moved: Moved) -> None:

@@ -268,12 +268,27 @@ def test_whoever_takes_over_without_a_term_keeps_that_of_the_log() -> None:
         assert [decode_header(played.objects[n]).term for n in (2, 3)] == [4, 4]
 
 
-def test_what_is_known_to_be_shipped_is_not_looked_at_again() -> None:
+def test_what_is_known_to_be_shipped_is_not_looked_at_again_but_for_its_last_run() -> None:
     played = Played(LocalLog(900, shipped=900, number=3))
     put_before(played, 500, 900)
+    played.same_until = lambda start, stop: (stop, False)
     played.begin().settle()
-    assert played.steps() == ["Look", "Look", "ReadHeader", "PersistEpoch", "Put"]
+    start = ["Look", "Look", "ReadHeader", "PersistEpoch", "Put"]
+    assert played.steps() == [*start, "ReadHeader", "Compare"]
     assert played.said[0] == Serve(Level.EVERYTHING, "owner of epoch 6")
+
+
+def test_a_mark_that_is_another_logs_is_found_out() -> None:
+    """It was copied from a disk that had gone further: what stood here in the place of records that
+    objects hold was served for them, and theirs were lost.
+    """
+    played = Played(LocalLog(1_000, shipped=900, number=4))
+    put_before(played, 300, 500, 900)
+    played.same_until = lambda start, stop: (stop, False) if stop <= 300 else (start, stop == 500)
+    played.begin().settle()
+    changes = [(type(a), a.position) for a in played.asked if isinstance(a, SetAside | Apply)]
+    assert changes == [(SetAside, 300), (Apply, 300), (Apply, 500)]
+    assert played.machine.shipped == 900
 
 
 def test_a_fence_whose_number_is_taken_is_put_further_on_with_a_higher_epoch() -> None:

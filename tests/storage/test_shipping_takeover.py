@@ -104,6 +104,30 @@ def test_the_old_owner_is_fenced_and_its_lag_is_set_aside(
     assert all(record in aside for record in lost) and len(lost) == len(lagging)
 
 
+def test_a_mark_from_another_disk_is_not_believed(tmp_path: Path, rng: random.Random) -> None:
+    """A copy of that disk was broken off, or its SHIPPED file put in place of one that was lost."""
+    store = folder(tmp_path / "bucket")
+    mine = node(tmp_path, "mine", store, 1, runs=500)
+    mine.start()
+    fill(mine, TEXTS[:10], rng)
+    mine.ship()
+    lagging = [mine.append(text)[0] for text in TEXTS[10:30]]
+    mine.close()
+    lost = [record for position, record in mine.records() if position in lagging]
+    other = node(tmp_path, "other", store, 100, runs=500)
+    other.start()
+    for text in TEXTS[30 : rng.randint(35, 60)]:
+        other.append(text)
+    other.ship()
+    other.close()
+    mine.known = other.known
+    assert isinstance(mine.start()[0], Serve)
+    mine.close()
+    assert mine.records() == other.records()
+    aside = b"".join(f.read_bytes() for f in (tmp_path / "mine" / ASIDE_DIRECTORY).iterdir())
+    assert all(record in aside for record in lost)
+
+
 def test_a_lag_that_nobody_has_written_over_is_shipped_late(tmp_path: Path) -> None:
     store = folder(tmp_path / "bucket")
     first = node(tmp_path, "first", store, 1)
