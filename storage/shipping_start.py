@@ -180,8 +180,8 @@ class Starting(Asking, ABC):
         return self._take_over()
 
     def _take_over(self) -> list[Action]:
-        """From what is known on, and the last run of that: a mark that was copied from elsewhere, or
-        stands beside the log of another time, is not what it says, and that run tells.
+        """From what is known on, and the last run of that, which tells: a mark that was copied from
+        elsewhere, or stands beside the log of another time, is not what it says.
         """
         self._walk_at = self._local.number + 1
         self._walked = self._local.shipped
