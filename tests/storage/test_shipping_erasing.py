@@ -6,7 +6,6 @@ import random
 import threading
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -125,25 +124,18 @@ def test_an_object_that_is_gone_is_told(tmp_path: Path, rng: random.Random) -> N
         ShippedEraser(store, PREFIX, last_of(store) + 3).erase([(2_000, 8)])
 
 
-class Together:
-    """Replaces an object only when three others are being replaced as well."""
-
-    def __init__(self, store: FolderStore) -> None:
-        self._store = store
-        self._four = threading.Barrier(4, timeout=60.0)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
-
-    def replace(self, key: str, data: bytes, tag: str) -> bool:
-        self._four.wait()
-        return self._store.replace(key, data, tag)
-
-
 def test_many_objects_are_erased_in_at_once(tmp_path: Path) -> None:
     """One after the other, a session in some hundred objects kept its owner from answering for so
     long that it was taken for one that hangs, and killed."""
     store, log = shipped(tmp_path, [*range(200, 1_800, 200)], random.Random(1))
-    found = ShippedEraser(Together(store), PREFIX, last_of(store)).erase([(64, len(log))])
+    four = threading.Barrier(4, timeout=60.0)
+    together = UnreliableStore(store)
+
+    def wait_for_others(operation: str, key: str) -> None:
+        if operation == "replace":
+            four.wait()
+
+    together.before = wait_for_others
+    found = ShippedEraser(together, PREFIX, last_of(store)).erase([(64, len(log))])
     assert len(found.replaced) == 8
     assert not any(held(store, log))
