@@ -1,10 +1,25 @@
-"""How far the objects are behind, over a long time without them."""
+"""How far the objects are behind, by bytes and by time."""
 
 from __future__ import annotations
 
 from neverforget.storage.shipping_lag import MARKS_MAX, Lag
 
 SECOND_US = 1_000_000
+
+
+def test_the_age_of_the_lag_is_that_of_its_oldest_byte() -> None:
+    lag = Lag()
+    assert lag.since_us is None and lag.age_us(99) == 0
+    lag.synced(100, 1 * SECOND_US)
+    lag.synced(200, 1 * SECOND_US + 50_000)
+    lag.synced(300, 3 * SECOND_US)
+    assert (lag.bytes, lag.age_us(4 * SECOND_US)) == (300, 3 * SECOND_US)
+    lag.ship(150)
+    assert (lag.bytes, lag.age_us(4 * SECOND_US)) == (150, 3 * SECOND_US)
+    lag.ship(200)
+    assert (lag.bytes, lag.age_us(4 * SECOND_US)) == (100, 1 * SECOND_US)
+    lag.ship(300)
+    assert (lag.bytes, lag.since_us) == (0, None)
 
 
 def test_a_day_without_the_store_costs_no_more_than_an_hour() -> None:

@@ -39,7 +39,6 @@ from neverforget.storage.shipping_events import (
     Wanted,
 )
 from neverforget.storage.shipping_finding import Galloping
-from neverforget.storage.shipping_lag import Lag
 from neverforget.storage.shipping_machine import Shipping
 from neverforget.storage.shipping_object import (
     Author,
@@ -598,18 +597,3 @@ def test_where_nothing_stands_below_the_mark_nothing_is_put() -> None:
     assert isinstance(question, ReadRun)
     played.tell(RunRead(question.call, None))
     assert played.machine.asked is None and played.machine.lag_bytes == 0
-
-
-def test_the_age_of_the_lag_is_that_of_its_oldest_byte() -> None:
-    lag = Lag()
-    assert lag.since_us is None and lag.age_us(99) == 0
-    lag.synced(100, 1 * SECOND)
-    lag.synced(200, 1 * SECOND + 50_000)
-    lag.synced(300, 3 * SECOND)
-    assert (lag.bytes, lag.age_us(4 * SECOND)) == (300, 3 * SECOND)
-    lag.ship(150)
-    assert (lag.bytes, lag.age_us(4 * SECOND)) == (150, 3 * SECOND)
-    lag.ship(200)
-    assert (lag.bytes, lag.age_us(4 * SECOND)) == (100, 1 * SECOND)
-    lag.ship(300)
-    assert (lag.bytes, lag.since_us) == (0, None)
