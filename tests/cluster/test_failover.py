@@ -123,6 +123,25 @@ def test_what_cannot_be_moved_is_refused_and_nothing_changes(nodes: Nodes) -> No
         assert described(nodes, "refused") == before
 
 
+def test_disks_of_two_stores_of_one_name_are_told_and_neither_is_served(nodes: Nodes) -> None:
+    """As after a restore beside the old disks. Ray knows of neither: they came from elsewhere."""
+    for node in ("a", "b"):
+        one = plan(nodes, "mixed") | {"path": f"$NF_DATA/mixed-{node}", "nodes": 1}
+        nf.deploy("mixed", one, wait=PATIENCE_S)
+        nf.undeploy("mixed")
+        made, unused = (
+            folder_of(nodes, node, f"mixed-{node}"),
+            shutil.ignore_patterns("run", "LOCK"),
+        )
+        shutil.copytree(made, folder_of(nodes, node, "mixed"), ignore=unused)
+    with pytest.raises(nf.UnsupportedFormat, match="parts of 2 stores called mixed"):
+        nf.deploy("mixed", plan(nodes, "mixed"), wait=PATIENCE_S)
+    with pytest.raises(nf.Unavailable, match="parts of 2 stores"):
+        nf.connect("mixed", deadline=2.0)
+    assert not list(nodes.folder.glob("*/mixed/**/LOCK")), "nobody hosts any of it"
+    nf.undeploy("mixed")
+
+
 def test_a_lost_disk_is_replaced_from_the_replica_and_what_it_still_had_comes_back(
     nodes: Nodes,
 ) -> None:
