@@ -34,6 +34,8 @@ from neverforget.runtime.cli_watch import check, watch
 from neverforget.storage.errors import InvalidArgument
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from neverforget.runtime.reflection_values import ReflectionInfo
     from neverforget.runtime.status_values import Finding, LongTermInfo, Status
     from neverforget.runtime.store import Store
@@ -115,10 +117,15 @@ def _settled_status(store: Store) -> Status:
         time.sleep(RETRY_S)
 
 
-def _print_status(found: Status) -> None:
+def _console() -> Console:
     out = console()
     if not out.is_terminal:
         out.width = 1000  # lines are as long as they are
+    return out
+
+
+def _print_status(found: Status) -> None:
+    out = _console()
     host = found.host
     if host is None:
         hosted = "nobody (opened by this command)"
@@ -161,7 +168,7 @@ def _print_replica(found: Status) -> None:
     shipped = {name: replica for name, replica in logs.items() if replica is not None}
     if not shipped:
         return
-    out = console()
+    out = _console()
     out.print()
     numbers = ("objects", "shipped", "behind", "for")
     table = columns("replica", "state", *numbers, "place", right=numbers)
@@ -189,7 +196,7 @@ def _memories(longterm: LongTermInfo) -> str:
 
 def _print_longterm(longterm: LongTermInfo) -> None:
     """How far what is derived from the memories has come."""
-    out = console()
+    out = _console()
     out.print()
     state = state_text(longterm.state)
     out.print(Text.assemble(("memories  ", "bold"), state, f"  pid {longterm.pid}"))
@@ -197,7 +204,7 @@ def _print_longterm(longterm: LongTermInfo) -> None:
 
 
 def _print_reflection(reflection: ReflectionInfo) -> None:
-    out = console()
+    out = _console()
     out.print()
     out.print(Text.assemble(("reflection  ", "bold"), reflection.state))
     out.print(pairs("", reflection_rows(reflection)))
@@ -233,7 +240,7 @@ def print_findings(findings: tuple[Finding, ...]) -> None:
     """A table of them, where there are any."""
     if not findings:
         return
-    out = console()
+    out = _console()
     out.print()
     table = columns("severity", "partition", "what", "where", "bytes", right=("bytes",))
     for found in findings:

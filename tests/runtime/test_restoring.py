@@ -176,6 +176,9 @@ def test_the_commands(tmp_path: Path, cli: Cli) -> None:
     assert ran.code == 0 and "objects" in ran.out, ran
     ran = cli("status", tmp_path / "store")
     assert ran.code == 0 and "everything" in ran.out and "behind" in ran.out, ran
+    assert ran.out.count(str(tmp_path / "away")) == 3, (
+        "a place that is long is not folded in a pipe"
+    )
     ran = cli("config", tmp_path / "store", "--json")
     assert ran.json["replica"]["value"] == f"file://{tmp_path / 'away'}"
 
