@@ -292,14 +292,15 @@ def test_two_nodes_never_share_one_folder(nodes: Nodes) -> None:
     nf.deploy("twin", plan(path="$NF_DATA/twin"), wait=PATIENCE_S)
     with nf.connect("twin", deadline=PATIENCE_S) as store:
         epochs = [owner.epoch for owner in store.status().owners]
-        no_sockets = shutil.ignore_patterns("run")
-        made = nodes.folder / "a" / "twin"
-        shutil.copytree(made, nodes.folder / "c" / "twin", ignore=no_sockets)
+        unused = shutil.ignore_patterns("run", "LOCK")
+        made, copy = nodes.folder / "a" / "twin", nodes.folder / "c" / "twin"
+        shutil.copytree(made, copy, ignore=unused)
         nodes.start("c")
         nodes.cluster.wait_for_nodes()
         for _ in range(3):  # the keeper looks each time
             nf.deploy("twin", plan(path="$NF_DATA/twin"), wait=PATIENCE_S)
         assert [owner.epoch for owner in store.status().owners] == epochs
+        assert not list(copy.rglob("LOCK")), "nobody ever hosted it"
         with pytest.raises(nf.Unavailable, match="is a part of the deployed store 'twin'"):
             nf.deploy("other", plan(path="$NF_DATA/twin"), wait=1.0)
     nf.undeploy("other")
