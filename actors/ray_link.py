@@ -51,6 +51,26 @@ def explained(found: Trouble) -> str:
     }[found]
 
 
+def not_joined(address: str, error: BaseException) -> Unavailable:
+    """Why Ray does not let this process join the cluster at ``address``. Ray says of a token that
+    is missing, or another's, only that it could not connect: the reason stands behind."""
+    each: BaseException | None = error
+    while each is not None:
+        if "authentication token" in str(each).lower():
+            return Unavailable(
+                f"the Ray cluster at {address!r} asks for a token, and this process shows none, or "
+                "not that one: set RAY_AUTH_MODE=token, and put what `ray get-auth-token` prints "
+                "on its head into ~/.ray/auth_token or RAY_AUTH_TOKEN",
+                outcome="not_applied",
+            )
+        each = each.__cause__ or each.__context__
+    why = str(error).strip().partition("\n")[0]
+    return Unavailable(
+        f"no Ray cluster at {address!r}: {why}; start one, or pass its address",
+        outcome="not_applied",
+    )
+
+
 def check(timeout_s: float = ANSWER_S) -> None:
     """Before what would wait for a lost head without end, or make Ray start a cluster, or join a
     stranger's. Raises Unavailable."""

@@ -10,7 +10,7 @@ import typer
 from neverforget.runtime.cli_forgetting import WORD, ConfirmOption, confirmation
 from neverforget.runtime.cli_render import console, errors, print_json
 from neverforget.runtime.cli_store import RAY_PREFIX, THE_STORE, JsonOption, command
-from neverforget.runtime.deployment import read_plan
+from neverforget.runtime.deployment import read_plan, split_address
 from neverforget.runtime.moving import checked_place, named
 from neverforget.storage.errors import ConfirmationRequired, InvalidArgument
 
@@ -95,7 +95,7 @@ def failover(
     """
     import neverforget as nf
 
-    store, place = name.removeprefix(RAY_PREFIX), checked_place(partition)
+    (store, address), place = _split(name, address), checked_place(partition)
     word = confirmation(confirm, f"{named(place)} of {store} will be served from another disk")
     if word is None:
         raise ConfirmationRequired(f"nothing was moved; give --confirm {WORD} if it is meant")
@@ -117,4 +117,15 @@ def undeploy(
     back."""
     import neverforget as nf
 
-    nf.undeploy(name.removeprefix(RAY_PREFIX), address=address)
+    store, address = _split(name, address)
+    nf.undeploy(store, address=address)
+
+
+def _split(name: str, address: str) -> tuple[str, str]:
+    """Name and address of what may be ray:NAME[@ADDRESS], as for all other commands."""
+    if not name.startswith(RAY_PREFIX):
+        return name, address
+    store, at = split_address(name)
+    if "auto" not in (at, address) and at != address:
+        raise InvalidArgument(f"{name} and --address {address} are two clusters; give one of them")
+    return store, address if at == "auto" else at

@@ -19,6 +19,7 @@ import msgspec
 
 from neverforget.actors.places import HOST, LONGTERM, REFLECTOR
 from neverforget.runtime.channel import SocketChannel
+from neverforget.runtime.deployment import away
 from neverforget.runtime.endpoint import Endpoint
 from neverforget.runtime.ray_channel import AsyncRayChannel, RayChannel
 from neverforget.runtime.retrying import Retrying
@@ -81,7 +82,7 @@ class DeployedChannel:
                 return by.call(partition, request, deadline)
             except (OwnerFenced, Unavailable) as error:
                 moved = not tries.over and self.is_elsewhere(partition, way, error)
-                tries.failed(self.explained(way, error), moved=moved)
+                tries.failed(self.explained(partition, way, error), moved=moved)
 
     def close(self) -> None:
         self.by_socket.close()
@@ -118,11 +119,22 @@ class DeployedChannel:
     def way(self, place: int) -> _Way:
         return _Way(self.through(place), self.by_ray.handle(place).name)
 
-    def explained(self, way: _Way, error: _Lost) -> _Lost:
-        """``error``, with what is wrong with Ray, which the way by sockets knows nothing of."""
-        if way.through == "ray" or not isinstance(error, Unavailable):
+    def explained(self, place: int, way: _Way, error: _Lost) -> _Lost:
+        """``error``, with what is known of why nobody answers: the part's disk is away, or what is
+        wrong with Ray, which the way by sockets knows nothing of."""
+        if not isinstance(error, Unavailable):
             return error
-        return self.by_ray.link.explained(error)
+        if self._is_away(place):
+            why = away(self._where.description, place)
+            return Unavailable(
+                f"{error.message}; {why}", outcome=error.outcome, request_id=error.request_id
+            )
+        return error if way.through == "ray" else self.by_ray.link.explained(error)
+
+    def _is_away(self, place: int) -> bool:
+        """As the keeper told it last."""
+        nodes = self._where.nodes
+        return place != HOST and bool(nodes) and self._where.description.disk_of(place) not in nodes
 
     def is_elsewhere(self, place: int, way: _Way, error: NeverforgetError) -> bool:
         """After that error on that way: there is another one now. One that is fenced knows of an
@@ -238,7 +250,7 @@ class AsyncDeployedChannel:
                 moved = not tries.over and await asyncio.to_thread(
                     channel.is_elsewhere, partition, way, error
                 )
-                tries.failed(channel.explained(way, error), moved=moved)
+                tries.failed(channel.explained(partition, way, error), moved=moved)
 
     def close(self) -> None:
         self._by_socket.close()

@@ -42,6 +42,7 @@ _NODE_S = 60.0  # for what is done on a node
 _NAME_FREE_S = 15.0
 _HEAD_S = 3.0
 _PAUSE_S = 0.1
+_NAMED = ("auto", "local")  # addresses that are none, but stand for one
 
 
 class RayNode(NamedTuple):
@@ -52,6 +53,7 @@ class RayNode(NamedTuple):
 def join(address: str) -> str:
     """Be connected to the Ray at ``address``; its address. One that this process is connected to
     already is used, and must be that one. It stays connected."""
+    _check_address(address)
     if ray.is_initialized():
         wrong = ray_link.trouble()
         if wrong in ("cluster ended", "node lost"):
@@ -66,11 +68,7 @@ def join(address: str) -> str:
                 logging_level=logging.ERROR,
             )
         except (ConnectionError, RayError, RuntimeError, ValueError) as error:
-            why = str(error).strip().partition("\n")[0]
-            raise Unavailable(
-                f"no Ray cluster at {address!r}: {why}; start one, or pass its address",
-                outcome="not_applied",
-            ) from error
+            raise ray_link.not_joined(address, error) from error
         _joined[address] = ray.get_runtime_context().gcs_address
     if ray_client.is_connected():
         raise InvalidArgument(
@@ -88,18 +86,29 @@ def join(address: str) -> str:
 _joined: dict[str, str] = {}  # addresses that were joined here, and what Ray calls them
 
 
+def _check_address(address: str) -> None:
+    if address.startswith("ray://"):
+        raise InvalidArgument(
+            f"{address!r} is an address of Ray Client, through which owners cannot be reached; run "
+            "this on a node of the cluster, with the head's HOST:PORT"
+        )
+    _, _, port = address.rpartition(":")
+    if address not in _NAMED and not (port.isdecimal() and 0 < int(port) < 65536):
+        raise InvalidArgument(
+            f"address is {address!r}; give HOST:PORT of the cluster's head, such as "
+            "192.0.2.1:6379, or auto"
+        )
+
+
 def _check_head(address: str) -> None:
     """Ray waits for half a minute for a head that is not there, and then may end the process."""
-    host, _, port = address.rpartition(":")
-    if not port.isdecimal() or "/" in host:
+    if address in _NAMED:
         return
+    host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=_HEAD_S).close()
-    except OSError as error:
-        raise Unavailable(
-            f"no Ray cluster at {address!r}: {error}; start one, or pass its address",
-            outcome="not_applied",
-        ) from error
+    except (OSError, UnicodeError) as error:  # the latter: what cannot be the name of a host
+        raise ray_link.not_joined(address, error) from error
 
 
 def gcs_address() -> str:

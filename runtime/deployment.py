@@ -124,6 +124,16 @@ class Told(msgspec.Struct, frozen=True):
     sockets: dict[int, str]
 
 
+def away(description: Description, place: int) -> str:
+    """For people: that no node has the disk of ``place``, and what to do."""
+    named = "the memories are" if place in (LONGTERM, REFLECTOR) else f"partition {place} is"
+    said = f"{named} away, no node of the cluster has the disk: start Ray on that node again"
+    if description.settings.get("replica") is None:
+        return said
+    part = "memories" if place in (LONGTERM, REFLECTOR) else place
+    return f"{said}, or: neverforget failover {description.name} {part}"
+
+
 def where_of(
     description: Description, nodes: Mapping[str, tuple[str, str]], told: Iterable[Told]
 ) -> Where:
@@ -169,7 +179,11 @@ def read_plan(config: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[str |
     try:
         plan = msgspec.convert(plain, Plan)
     except msgspec.ValidationError as error:
-        raise InvalidArgument(f"{what} is no plan of a deployment: {error}") from error
+        fields = ", ".join(("name", *Plan.__struct_fields__))
+        raise InvalidArgument(
+            f"{what} is no plan of a deployment: {error}; it may have {fields}, and failover is "
+            '"manual" or "auto"'
+        ) from error
     _check(plan, what)
     name = values.get("name")
     return None if name is None else checked_name(name), plan

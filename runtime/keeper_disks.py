@@ -79,7 +79,9 @@ class Disks:
             return matching[0]
         there = ", ".join(f"{f.node.name} ({f.node.id})" for f in self.found.values())
         what = f"{len(matching)} nodes are called" if matching else "no node offers a disk under"
-        raise InvalidArgument(f"{what} {node!r}; there are {there or 'none'}")
+        raise InvalidArgument(
+            f"{what} {node!r}; give a name, or six digits or more of an id: {there or 'none'}"
+        )
 
     def take(self, description: Description) -> None:
         """It counts from now on; ``describe`` brings it to a disk."""

@@ -233,13 +233,16 @@ class FolderStore:
 
     def _fail(self, error: OSError, key: str, outcome: str) -> NoReturn:
         self._ready.clear()  # another disk may be mounted there by now
+        if isinstance(error, Unavailable):  # it has been said
+            raise error
+        what = f"object {key}" if key else "the objects"
         remedy = (
             "free space there"
             if isinstance(error, OutOfSpace)
             else "mount that folder, or see to it"
         )
         raise Unavailable(
-            f"object {key} in {self._root}: {error.strerror or error}; {remedy}", outcome=outcome
+            f"{what} in {self._root}: {error.strerror or error}; {remedy}", outcome=outcome
         ) from error
 
 

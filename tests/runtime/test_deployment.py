@@ -60,6 +60,12 @@ def test_what_is_no_plan_is_refused(wrong: dict[str, Any]) -> None:
         read_plan(wrong)
 
 
+def test_a_plan_that_is_wrong_is_told_what_it_may_have() -> None:
+    for wrong in ({"node": 2}, {"failover": "autom"}):
+        with pytest.raises(nf.InvalidArgument, match=r'failover_after_s.*"manual" or "auto"'):
+            read_plan({"path": "/data", **wrong})
+
+
 def test_a_plan_may_be_a_file(tmp_path: Path) -> None:
     file = tmp_path / "memory.toml"
     file.write_text('name = "memory"\npath = "$DATA"\n[label]\nmemory = "yes"\n')

@@ -10,12 +10,13 @@ import pytest
 import neverforget as nf
 from neverforget.actors.message_bases import Request
 from neverforget.actors.places import LONGTERM
-from neverforget.runtime.deployed_channel import Moving
+from neverforget.runtime.deployed_channel import DeployedChannel, Moving
 from neverforget.runtime.deployed_disk import describe, look, read_disk
 from neverforget.runtime.deployed_replica import bring_back
 from neverforget.runtime.deployment import (
     Description,
     Told,
+    Where,
     described,
     read_plan,
     updated,
@@ -207,3 +208,25 @@ def test_a_fenced_owner_is_left_for_the_one_that_serves_if_there_is_one() -> Non
     assert raised.value.outcome == "unknown", "it may have written before it knew"
     with pytest.raises(OwnerFenced):
         tries.failed(OwnerFenced("another serves"), moved=False)
+
+
+def test_who_calls_a_part_that_is_away_is_told_so_and_what_to_do() -> None:
+    """The memories' node had been lost, and all that recall said was "no owner 66fa…-lt0 on this
+    Ray cluster"."""
+    late = Unavailable("no answer", outcome="unknown", request_id="r-1")
+
+    def told(place: int, nodes: dict[str, tuple[str, str]], **settings: object) -> Unavailable:
+        channel = DeployedChannel(Where(description=made("a", "b", **settings), nodes=nodes))
+        found = channel.explained(place, channel.way(place), late)
+        assert isinstance(found, Unavailable)
+        assert (found.outcome, found.request_id) == ("unknown", "r-1")
+        return found
+
+    there = {"b": ("node", "worker-2")}
+    said = told(0, there).message
+    assert "partition 0 is away" in said and said.endswith("or: neverforget failover s 0")
+    assert told(1, there).message == "no answer"
+    memories = told(LONGTERM, {"x": ("node", "worker-3")}).message
+    assert "the memories are away" in memories and memories.endswith("failover s memories")
+    assert "failover" not in told(0, there, replica=None).message, "there is no other way then"
+    assert told(0, {}).message == "no answer", "nobody has told yet where anything is"

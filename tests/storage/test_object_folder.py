@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import errno
+from pathlib import Path
 
 import pytest
 
 from neverforget.storage.errors import Unavailable
+from neverforget.storage.object_folder import FolderStore
 from tests.fakes.crash_filesystem import CrashFileSystem, Fault, Killed
 from tests.storage.object_stores import crashing_folder
 
@@ -131,3 +133,13 @@ def test_a_full_disk_says_so() -> None:
     assert fs.list_directory(fs.root / "bucket" / "store" / "log") == [KEYS[0][-16:]]
     found = store.get(KEYS[0])
     assert found is not None and store.replace(KEYS[0], b"erased", found.tag)
+
+
+def test_a_folder_that_is_not_there_is_said_once() -> None:
+    """A typing error in ``restore --from`` said it twice: "object  in F: object  in F: not there;
+    mount that folder, or see to it; mount that folder, or see to it"."""
+    store = FolderStore(CrashFileSystem(), Path("/no/such"))
+    with pytest.raises(Unavailable) as raised:
+        list(store.list(""))
+    assert str(raised.value).count("/no/such") == str(raised.value).count("mount that") == 1
+    assert str(raised.value).startswith("the objects in /no/such: not there")
