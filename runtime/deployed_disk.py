@@ -7,6 +7,7 @@ description. Beside it stand the files of any store, for those partitions that t
 from __future__ import annotations
 
 import os
+import re
 import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,7 @@ from neverforget.runtime.store_path import typed_errors
 from neverforget.runtime.stored_settings import store_toml
 from neverforget.storage.atomic_file import read_checked, write_atomic, write_checked
 from neverforget.storage.durable_directory import make_durable_directory
-from neverforget.storage.errors import Corrupt, NotFound, UnsupportedFormat
+from neverforget.storage.errors import Corrupt, InvalidArgument, NotFound, UnsupportedFormat
 from neverforget.storage.filesystem import FileSystem, LocalFileSystem
 from neverforget.storage.identity import (
     IDENTITY_FILE,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 DEPLOYED_FILE = "DEPLOYED"
 _IGNORED = {"lost+found"}
+_VARIABLE = re.compile(r"\$(\w+|\{\w+\})")
 
 
 class Disk(msgspec.Struct, frozen=True):
@@ -51,8 +53,15 @@ class Disk(msgspec.Struct, frozen=True):
 
 def look(path: str) -> Disk:
     """On a node: the disk at ``path``, made known as one if the folder is empty. Raises
-    UnsupportedFormat (other files), Corrupt, Unavailable. Sent as a task."""
-    real = Path(os.path.realpath(os.path.expandvars(os.path.expanduser(path))))
+    InvalidArgument (no such place here), UnsupportedFormat (other files), Corrupt, Unavailable.
+    Sent as a task."""
+    expanded = os.path.expandvars(os.path.expanduser(path))
+    if not os.path.isabs(expanded) or _VARIABLE.search(expanded):
+        raise InvalidArgument(
+            f"path is {expanded!r} on {os.uname().nodename}: set what it names in the environment "
+            "of its Ray, or do not have that node offer a place"
+        )
+    real = Path(os.path.realpath(expanded))
     with typed_errors(real):
         return _look(real)
 

@@ -103,6 +103,20 @@ def test_a_folder_becomes_a_disk_once_and_takes_no_other_store(tmp_path: Path) -
         look(str(tmp_path / "store"))
 
 
+def test_a_node_without_the_variable_of_the_path_is_no_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder called ``$NF_DATA`` was made where its Ray had been started."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("NF_DATA", raising=False)
+    for path in ("$NF_DATA/memory", "${NF_DATA}", f"{tmp_path}/$NF_DATA/memory", "~nobody-here/x"):
+        with pytest.raises(nf.InvalidArgument, match="set what it names"):
+            look(path)
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.setenv("NF_DATA", str(tmp_path / "data"))
+    assert look("$NF_DATA/memory").path == str((tmp_path / "data" / "memory").resolve())
+
+
 def test_a_region_that_is_missing_later_is_never_made_anew(tmp_path: Path) -> None:
     import shutil
 
