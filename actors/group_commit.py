@@ -153,8 +153,9 @@ class Mutations(Generic[L]):
             if self._shipped:
                 return
             raise InvalidArgument(
-                'sync is "replica", and this store has no replica; open it with replica="s3://..." '
-                'or another place, or pass sync="disk"'
+                'sync is "replica", and this store has no replica; open it with '
+                'replica="s3://..." or another place (a deployed one: set settings.replica and '
+                'deploy again), or pass sync="disk"'
             )
         raise InvalidArgument(f"this owner knows no sync level {sync}")
 

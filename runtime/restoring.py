@@ -76,8 +76,9 @@ def restore(
     at: Moment | None = None,
     progress: Progress | None = None,
 ) -> RestoreReport:
-    """Make the store that is shipped to ``from_`` (as ``replica=``) again at ``path``, which must
-    be new or empty, or hold what an interrupted ``restore`` left. Durable when it returns.
+    """Make the store that is shipped to ``from_`` (as ``replica=``, or a folder's path) again at
+    ``path``, which must be new or empty, or hold what an interrupted ``restore`` left. Durable when
+    it returns.
 
     Whoever served the store before is fenced: it acknowledges nothing any more. With ``at``, an
     aware time, a **new** store is made of what was durable then, as far as it was shipped: with an
@@ -95,7 +96,7 @@ def restore(
     lock = DirectoryLock.acquire(target, role="application")
     try:
         if at_us is None:
-            return _restore(target, from_, settings, progress)
+            return _restore(target, _as_url(from_), settings, progress)
         from neverforget.runtime.restoring_point import restore_point
 
         return restore_point(target, from_, settings, at_us, progress)
@@ -116,6 +117,11 @@ def _restore(
     report = _take_over(store, url, objects, Sizes(objects, found, asked.partitions, progress))
     end(path)
     return report
+
+
+def _as_url(place: str) -> str:
+    """As the store's setting has it."""
+    return place if "://" in place else f"file://{Path(place).expanduser().absolute()}"
 
 
 def begin(path: Path, what: str) -> None:

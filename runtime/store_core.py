@@ -233,7 +233,10 @@ class StoreCore:
         if not isinstance(remote, bool):
             raise InvalidArgument(f"remote is {remote!r}; pass True or False")
         if remote and self._config.replica is None:
-            raise InvalidArgument("this store has no replica; open it with replica=... to have one")
+            raise InvalidArgument(
+                "this store has no replica; open it with replica=... to have one (a deployed one: "
+                "set settings.replica and deploy again)"
+            )
         return self._config.replica if remote else None
 
     def _verify(self) -> Operation[VerifyReport]:

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 REGIONS_FOLDER = "regions"
 SHIPPED_FILE = "SHIPPED"  # as ``storage/shipping_mark.py`` has it, which loads much
+DEPLOYED_FILE = "DEPLOYED"  # as ``deployed_disk.py`` has it, which imports this
 HOST_LOG = "host.log"
 START_LOCK = "START"
 _UNFINISHED_FOLDER = "regions.unfinished"
@@ -149,6 +150,12 @@ def prepare(
         _finish(fs, path)
     identity = check_identity(fs, path, store_id=store_id, what="store")
     _check_partitions(fs, path, config, stored)
+    if fs.exists(path / DEPLOYED_FILE):
+        log.warning(
+            "%s is a disk of a deployed store: what stands on its other disks is not here; "
+            "ray:NAME is the whole store",
+            path,
+        )
     if config.replica is not None:
         from neverforget.runtime.replica_settings import publish
 
@@ -161,6 +168,10 @@ def prepare(
 
 def refuse_foreign(fs: FileSystem, path: Path) -> None:
     others = sorted(set(fs.list_directory(path)) - _NO_OBSTACLE)
+    if IDENTITY_FILE in others:
+        raise UnsupportedFormat(
+            f"{path} is a neverforget directory already; give a new or empty folder"
+        )
     if others:
         raise UnsupportedFormat(
             f"{path} is no neverforget store and not empty ({', '.join(others[:3])}"

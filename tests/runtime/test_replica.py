@@ -114,7 +114,7 @@ def test_without_a_replica_the_level_is_refused_with_the_remedy(tmp_path: Path) 
             lambda: chat.append_many([{"role": "user", "content": "x"}], sync="replica"),
             lambda: store.remember("x", sync="replica"),
         ):
-            with pytest.raises(nf.InvalidArgument, match="replica="):
+            with pytest.raises(nf.InvalidArgument, match=r"replica=.*settings.replica"):
                 refused()
         assert len(chat) == 0 and store.status().owners[0].replica is None
 

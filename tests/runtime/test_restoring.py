@@ -144,11 +144,29 @@ def interrupted_anywhere(path: Path, url: str, monkeypatch: pytest.MonkeyPatch) 
 
 def test_it_needs_an_empty_folder_and_a_store_that_is_there(tmp_path: Path) -> None:
     filled(tmp_path / "store", tmp_path / "away")
-    with pytest.raises(UnsupportedFormat, match="not empty"):
+    with pytest.raises(UnsupportedFormat, match="directory already; give a new or empty folder"):
         restore(tmp_path / "store", f"file://{tmp_path / 'away'}")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "letter").touch()
+    with pytest.raises(UnsupportedFormat, match="not empty"):
+        restore(tmp_path / "full", f"file://{tmp_path / 'away'}")
     (tmp_path / "empty").mkdir()
     with pytest.raises(nf.NotFound, match="no store"):
         restore(tmp_path / "new", f"file://{tmp_path / 'empty'}")
+
+
+def test_a_folder_may_be_given_by_its_path(
+    tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``--list`` and ``--at`` took one, and ``restore`` said that it wants a URL."""
+    filled(tmp_path / "store", tmp_path / "away")
+    monkeypatch.chdir(tmp_path)
+    assert cli("restore", "again", "--from", "away").code == 0
+    shutil.rmtree(tmp_path / "store")
+    monkeypatch.chdir("/")
+    with nf.open(tmp_path / "again", inline=True) as store:
+        assert store.config.replica == f"file://{tmp_path}/away"
+        assert store.session("chat-1").append("user", "on", sync="replica").seq == 5
 
 
 def test_of_several_stores_one_is_named(tmp_path: Path) -> None:
@@ -205,4 +223,5 @@ def test_verify_finds_what_is_wrong_in_the_replica(tmp_path: Path, cli: Cli) -> 
 
 def test_verify_without_a_replica_says_so(tmp_path: Path, cli: Cli) -> None:
     nf.open(tmp_path / "store", inline=True, embedder="none").close()
-    assert cli("verify", tmp_path / "store", "--remote").code == 2
+    ran = cli("verify", tmp_path / "store", "--remote")
+    assert ran.code == 2 and "settings.replica" in ran.err

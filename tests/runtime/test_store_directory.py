@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from neverforget.runtime.config import Config
+from neverforget.runtime.deployed_disk import describe, look
+from neverforget.runtime.deployment import described, read_plan
 from neverforget.runtime.store_directory import StoreDirectory, prepare
 from neverforget.storage.errors import Corrupt, InvalidArgument, NotFound, UnsupportedFormat
 from neverforget.storage.filesystem import LocalFileSystem
@@ -96,3 +98,16 @@ def test_a_region_that_is_missing_is_its_owners_to_report(tmp_path: Path) -> Non
     shutil.rmtree(store.region(0))
     assert prepare(FS, tmp_path, Config()).config.partitions == 2
     assert not store.region(0).exists()
+
+
+def test_who_opens_a_disk_of_a_deployed_store_is_told_that_it_is_one(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """On a node ``neverforget verify /data/memory`` called the store damaged, for what was on
+    other disks, and did not say that there are others."""
+    disk = look(str(tmp_path))
+    _, plan = read_plan({"path": "/data", "settings": {"partitions": 2, "embedder": "none"}})
+    store_id = "11111111-2222-3333-4444-555555555555"
+    describe(disk.path, disk.disk, described(plan, "s", store_id, [disk.disk, "another"]))
+    prepare(LocalFileSystem(), tmp_path, Config(partitions=2), create=False)
+    assert "is a disk of a deployed store" in caplog.text
