@@ -342,6 +342,12 @@ def _got(call: Any, wait_s: float | None, who: str) -> Any:
         ) from error
     except (ActorDiedError, ActorUnschedulableError) as error:
         raise NotFound(f"{who} has ended for good: {error}") from error
-    except (RayError, GetTimeoutError) as error:
+    except GetTimeoutError as error:
+        raise Unavailable(
+            f"{who} has not answered within {wait_s or 0:.0f} s; what it was told may go on: look "
+            "with neverforget status, or ask again",
+            outcome="unknown",
+        ) from error
+    except RayError as error:
         why = str(error).strip().partition("\n")[0]
         raise Unavailable(f"{who} does not answer: {why}", outcome="unknown") from error
