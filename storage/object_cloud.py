@@ -115,9 +115,9 @@ class CloudStore:
 
     def _fail(self, error: Exception, key: str, outcome: str) -> NoReturn:
         first_line = str(error).partition("\n")[0][:500]
+        what = f"object {key}" if key else "the objects"
         raise Unavailable(
-            f"object {key} in {self.name}: {first_line}; see to the store, its name and the "
-            "credentials",
+            f"{what} in {self.name}: {first_line}; see to the store, its name and the credentials",
             outcome=outcome,
         ) from error
 

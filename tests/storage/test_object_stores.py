@@ -369,6 +369,16 @@ def test_without_the_extra_the_remedy_is_told(monkeypatch: pytest.MonkeyPatch) -
         open_object_store("s3://bucket")
 
 
+def test_a_store_that_cannot_be_listed_is_named() -> None:
+    """ "object  in s3://bucket/x", it said where it was about all of them."""
+    pytest.importorskip("obstore")
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))  # and does not listen
+        store = s3_store(f"http://127.0.0.1:{nobody.getsockname()[1]}", "bucket/x", 1.0)
+        with pytest.raises(Unavailable, match=r"^the objects in s3://bucket/x: "):
+            list(store.list(""))
+
+
 def test_obstore_is_imported_for_a_cloud_store_alone(tmp_path: Path) -> None:
     code = (
         "import sys\n"
