@@ -19,6 +19,7 @@ from neverforget.runtime.config import FIXED, Config
 from neverforget.storage.errors import Corrupt, InvalidArgument, NotFound, Unavailable
 from neverforget.storage.object_store import ObjectStore, open_object_store
 from neverforget.storage.shipping_mark import SHIPPED_FILE
+from neverforget.storage.shipping_object import settings_key
 
 log = logging.getLogger(__name__)
 _VERSION = 1
@@ -42,10 +43,14 @@ def publish(regions: Path, store_id: str, config: Config) -> None:
     first = not any(regions.glob(f"*/{SHIPPED_FILE}"))
     try:
         store = open_object_store(config.replica, timeout_s=_TIMEOUT_S, create=first)
-        key = f"{store_id}/{_NAME}"
+        key = settings_key(store_id)
         if store.head(key) is not None:
             return
-        if first and not config.replica.startswith("file:"):
+        folder = config.replica.startswith("file:")
+        if folder and not first:
+            log.error("%s has nothing of store %s: is it mounted?", store.name, store_id)
+            return
+        if first and not folder:
             from neverforget.storage.object_cloud import check_conditions
 
             check_conditions(store, f"{store_id}/")
@@ -69,7 +74,7 @@ def read_settings(url: str, store_id: str | None = None) -> StoredSettings:
         raise InvalidArgument(
             f"{len(found)} stores are shipped to {store.name}; say which: {', '.join(found)}"
         )
-    key = f"{found[0]}/{_NAME}"
+    key = settings_key(found[0])
     stored = store.get(key)
     if stored is None:
         raise NotFound(f"no store {found[0]} is shipped to {store.name}")

@@ -21,7 +21,7 @@ from neverforget.storage.epoch import EPOCH_FILE, next_epoch
 from neverforget.storage.errors import Corrupt, OwnerFenced, Unavailable
 from neverforget.storage.filesystem import FileSystem
 from neverforget.storage.log import Log
-from neverforget.storage.object_store import open_object_store
+from neverforget.storage.object_store import ObjectStore, open_object_store
 from neverforget.storage.recovery import Recovered
 from neverforget.storage.shipper import Shipper
 from neverforget.storage.shipping_asking import ShippingOptions
@@ -29,7 +29,7 @@ from neverforget.storage.shipping_events import Level, Stop
 from neverforget.storage.shipping_local import LocalCopy
 from neverforget.storage.shipping_machine import Shipping
 from neverforget.storage.shipping_mark import marked_term, read_mark, write_mark
-from neverforget.storage.shipping_object import Author, log_prefix, store_bytes
+from neverforget.storage.shipping_object import Author, log_prefix, settings_key, store_bytes
 from neverforget.storage.shipping_opening import Opening
 
 
@@ -80,6 +80,7 @@ def start_shipping(
     epoch = log.epoch
     log.close()
     store = open_object_store(replica.url)
+    _check_place(store, replica)
     mark = read_mark(fs, directory, int.from_bytes(os.urandom(4), "little"))
     owner = int.from_bytes(os.urandom(8), "little")
     author = Author(store_bytes(replica.store_id), log_id, owner, mark.place, replica.term)
@@ -125,6 +126,22 @@ def start_shipping(
         log.close()
         raise
     return log, recovered, shipper
+
+
+def _check_place(store: ObjectStore, replica: Replica) -> None:
+    """An empty folder is left where a replica was mounted, and would take the beginning of a log.
+    Raises Unavailable.
+    """
+    try:
+        found = store.head(settings_key(replica.store_id))
+    except Unavailable:
+        return  # what is served without an answer is decided later
+    if found is None:
+        raise Unavailable(
+            f"{store.name} has nothing of store {replica.store_id}: it is not mounted, or another "
+            "place; only reads are served until it is what it was",
+            outcome="not_applied",
+        )
 
 
 def error_of(stop: Stop) -> OwnerFenced | Corrupt | Unavailable:

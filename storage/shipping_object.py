@@ -105,6 +105,11 @@ def log_prefix(store_id: str, log: str) -> str:
     return f"{store_id}/{log}/"
 
 
+def settings_key(store_id: str) -> str:
+    """Of what says how the store was made: it is there before anything else of it."""
+    return f"{store_id}/settings"
+
+
 def object_key(prefix: str, number: int) -> str:
     assert number > 0, "objects are numbered from 1"
     return f"{prefix}{number:016d}"

@@ -36,7 +36,8 @@ OPTIONS = RegionOptions(segment_bytes=SEGMENT_BYTES, first_segment_bytes=SEGMENT
 @pytest.fixture
 def away(tmp_path: Path) -> Path:
     found = tmp_path / "away"
-    found.mkdir()
+    (found / STORE_ID).mkdir(parents=True)
+    (found / STORE_ID / "settings").touch()  # or it is taken for a folder that is not mounted
     return found
 
 

@@ -24,6 +24,7 @@ from neverforget.storage.object_folder import FolderStore
 from neverforget.storage.object_store import ObjectStore
 from neverforget.storage.region import Region
 from neverforget.storage.region_options import RegionOptions
+from neverforget.storage.shipping_object import settings_key
 from tests.actors.regions import SEGMENT_BYTES, Asked, append, get, spec, texts, wait
 
 REPLICA = 2
@@ -91,6 +92,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FailingFolder:
     store.make_root()
     store.gate = threading.Event()
     store.gate.set()
+    store.put_new(settings_key(STORE_ID), b"{}")
 
     def opened(url: str) -> ObjectStore:
         return store

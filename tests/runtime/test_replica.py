@@ -193,11 +193,35 @@ def test_a_file_without_that_table_gets_it(tmp_path: Path, content: str) -> None
 def test_another_bucket_is_no_fresh_start(tmp_path: Path) -> None:
     with opened(tmp_path / "store", tmp_path / "away") as store:
         store.session("chat").append("user", "one", sync="replica")
-    (tmp_path / "empty").mkdir()
-    with opened(tmp_path / "store", tmp_path / "empty") as store:
+    for log in (tmp_path / "away").glob("*/partition-0"):
+        shutil.rmtree(log)
+    with opened(tmp_path / "store", tmp_path / "away") as store:
         with pytest.raises(nf.Corrupt, match="another bucket"):
             store.session("chat").append("user", "two")
         assert store.status().owners[0].state == "quarantined"
+
+
+def test_nothing_begins_in_the_empty_folder_where_the_replica_is_mounted(tmp_path: Path) -> None:
+    """The first memory was acknowledged at "replica" by it, and the partition quarantined, though
+    all was well again when the file server was.
+    """
+    away = tmp_path / "away"
+    with opened(tmp_path / "store", away) as store:
+        store.session("chat").append("user", "one", sync="replica")
+    away.rename(tmp_path / "unmounted")
+    away.mkdir()
+    with opened(tmp_path / "store", away, deadline_s=1.0) as store:
+        with pytest.raises(nf.Unavailable, match="not mounted"):
+            store.remember("Oslo is wet", sync="replica")
+        with pytest.raises(nf.Unavailable, match="not mounted"):
+            store.session("chat").append("user", "two", sync="replica")
+        assert texts(store) == ["one"] and list(away.iterdir()) == []
+        away.rmdir()
+        (tmp_path / "unmounted").rename(away)
+        with nf.open(tmp_path / "store", inline=True, deadline_s=60.0) as patient:
+            patient.session("chat").append("user", "two", key="k", sync="replica")
+            patient.remember("Oslo is wet", sync="replica")
+        assert texts(store) == ["one", "two"]
 
 
 def test_a_store_that_was_not_shipped_can_be_from_now_on(tmp_path: Path) -> None:
