@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -9,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import ray
 from ray import cloudpickle
+from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from neverforget.actors.actor_options import (
@@ -36,8 +39,11 @@ from neverforget.storage.errors import Unavailable
 if TYPE_CHECKING:
     from neverforget.actors.ports import Owners
 
+log = logging.getLogger(__name__)
+
 # Ray frees the name of an actor that was told to end a moment later.
 _NAME_FREE_S = 10.0
+_LEFT_OVER_S = 3.0
 
 
 class Node(NamedTuple):
@@ -113,16 +119,30 @@ def _spawn(
         **_where(node),
     }
     remote_class = made_remote(cls, **options)
-    give_up_at = time.monotonic() + _NAME_FREE_S
+    began = time.monotonic()
+    left_over = True
     while True:
         try:
             return OwnerHandle(name, remote_class.remote(*arguments))
         except ValueError as error:
-            if time.monotonic() > give_up_at:
+            waited_s = time.monotonic() - began
+            if left_over and waited_s > _LEFT_OVER_S:
+                # Of a host before this one, which could not tell it to end while Ray's head was
+                # away. This one holds the store's LOCK: nobody else may have an owner here.
+                log.warning("%s is still there; ending it", name)
+                end_named(name)
+                left_over = False
+            if waited_s > _NAME_FREE_S:
                 raise Unavailable(
                     f"an actor {name} of another host does not end: {error}", outcome="not_applied"
                 ) from error
             time.sleep(0.05)
+
+
+def end_named(name: str) -> None:
+    """End the actor of that name at once and for good, if there is one."""
+    with contextlib.suppress(ValueError, RayError):
+        ray.kill(ray.get_actor(name, namespace=NAMESPACE), no_restart=True)
 
 
 def _where(node: Node) -> dict[str, Any]:

@@ -36,6 +36,7 @@ Through = Literal["socket", "ray"]
 _ASK_AGAIN_S = 5.0  # between two questions to the keeper about sockets that are not known yet
 _ASK_LOST_S = 1.0  # and about owners that do not answer
 _KEEPER_S = 5.0
+_KEEPER_PAUSE_S = 0.2  # before one that did not answer is asked again
 _KEEPER_LOST_S = 1.5  # for who looks beside a call
 
 
@@ -81,7 +82,7 @@ class DeployedChannel:
             try:
                 return by.call(partition, request, deadline)
             except (OwnerFenced, Unavailable) as error:
-                moved = not tries.over and self.is_elsewhere(partition, way, error)
+                moved = not tries.over and self.is_elsewhere(partition, way, error, deadline)
                 tries.failed(self.explained(partition, way, error), moved=moved)
 
     def close(self) -> None:
@@ -136,13 +137,18 @@ class DeployedChannel:
         nodes = self._where.nodes
         return place != HOST and bool(nodes) and self._where.description.disk_of(place) not in nodes
 
-    def is_elsewhere(self, place: int, way: _Way, error: NeverforgetError) -> bool:
+    def is_elsewhere(self, place: int, way: _Way, error: NeverforgetError, deadline: float) -> bool:
         """After that error on that way: there is another one now. One that is fenced knows of an
-        owner elsewhere, which the keeper had told to serve before."""
+        owner elsewhere, which the keeper had told to serve before; a keeper that does not answer,
+        as it starts again somewhere, is asked until the deadline."""
         if place == HOST:
             return False
         if isinstance(error, OwnerFenced):
-            self._ask(0.0, _KEEPER_S, wait=True)
+            while not self._ask(0.0, _KEEPER_S, wait=True):
+                left_s = deadline - time.monotonic()
+                if left_s <= 0 or self.way(place) != way:
+                    break
+                time.sleep(min(_KEEPER_PAUSE_S, left_s))
         return self.way(place) != way
 
     def _names(self) -> dict[int, str]:
@@ -175,29 +181,30 @@ class DeployedChannel:
     def _is_due(self, every_s: float) -> bool:
         return time.monotonic() - self._asked_at >= every_s
 
-    def _ask(self, every_s: float, keeper_s: float, *, wait: bool = False) -> None:
+    def _ask(self, every_s: float, keeper_s: float, *, wait: bool = False) -> bool:
         """Unless somebody does, or did less than ``every_s`` ago. ``wait``: for that one, too.
-        ``keeper_s``: the time for an answer."""
+        ``keeper_s``: the time for an answer. False: the keeper was asked and did not answer."""
         if not self._is_due(every_s) or not self._asking.acquire(blocking=wait):
-            return
+            return True
         try:
             from neverforget.runtime.deployed_cluster import ask_keeper
 
             found = ask_keeper(self._where.description.name, keeper_s)
             if found.description.store_id != self._where.description.store_id:
                 self.replaced = True  # the owners of this one have ended
-                return
+                return True
             # One that ends just now comes back at the same path; the keeper does not know it then.
             sockets = {**self._where.sockets, **found.sockets}
             self._where = msgspec.structs.replace(found, sockets=sockets)
             self.by_ray.rename(self._names())
-        except (Unavailable, NotFound):
+        except (Unavailable, NotFound) as error:
             # The actors are called; whoever is away says so. That nobody has deployed the store, or
             # not again yet, must not be taken for "no such memory" by who asked for one.
-            pass
+            return isinstance(error, NotFound)
         finally:
             self._asked_at = time.monotonic()
             self._asking.release()
+        return True
 
 
 class Moving:
@@ -248,7 +255,7 @@ class AsyncDeployedChannel:
                 return await by.call(partition, request, deadline)
             except (OwnerFenced, Unavailable) as error:
                 moved = not tries.over and await asyncio.to_thread(
-                    channel.is_elsewhere, partition, way, error
+                    channel.is_elsewhere, partition, way, error, deadline
                 )
                 tries.failed(channel.explained(partition, way, error), moved=moved)
 

@@ -324,11 +324,6 @@ def _said(payload: bytes, wrong: tuple[str, str, dict[str, Any]] | None) -> byte
     return payload
 
 
-def _last_line(error: RayTaskError) -> str:
-    """What was raised there, without how it came to that."""
-    return str(error).strip().rpartition("\n")[2]
-
-
 def _got(call: Any, wait_s: float | None, who: str) -> Any:
     try:
         return ray.get(call, timeout=wait_s)
@@ -337,9 +332,8 @@ def _got(call: Any, wait_s: float | None, who: str) -> Any:
         if isinstance(cause, NeverforgetError):
             raise cause from None
         # Of one node, where the package may be missing or another version: not of whoever asks.
-        raise NeverforgetError(
-            f"{who} cannot do what it was asked to: {_last_line(error)}"
-        ) from error
+        why = str(error).strip().rpartition("\n")[2]  # without how it came to that
+        raise NeverforgetError(f"{who} cannot do what it was asked to: {why}") from error
     except (ActorDiedError, ActorUnschedulableError) as error:
         raise NotFound(f"{who} has ended for good: {error}") from error
     except GetTimeoutError as error:

@@ -208,7 +208,8 @@ class Keeper:
                 self._disks.look()
                 if self._disks.conflict is not None:
                     raise UnsupportedFormat(self._disks.conflict)
-                if self._disks.description is None and len(self._disks.found) >= plan.nodes:
+                enough = len(self._disks.found) >= plan.nodes and self._disks.all_heard
+                if self._disks.description is None and enough:
                     disks = sorted(self._disks.found)
                     store_id = str(uuid.uuid4())
                     self._disks.take(described(plan, self._name, store_id, disks))

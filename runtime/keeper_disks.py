@@ -15,6 +15,7 @@ from neverforget.runtime.deployed_cluster import NodeHostHandle, RayNode
 from neverforget.runtime.deployed_disk import Disk
 from neverforget.runtime.deployment import Description, Plan, Told
 from neverforget.runtime.moving import newest
+from neverforget.runtime.node_looks import NodeLooks
 from neverforget.storage.errors import (
     InvalidArgument,
     NeverforgetError,
@@ -24,6 +25,7 @@ from neverforget.storage.errors import (
 )
 
 log = logging.getLogger(__name__)
+_LOOK_S = 2.0  # so long a look waits for nodes that it did not know
 _ANSWER_S = 5.0
 _SILENT_S = 1.0  # where it did not answer the last time either
 _STOP_S = 45.0
@@ -61,10 +63,19 @@ class Disks:
         self.may_leave: set[str] = set()
         self._kept: set[str] | None = None
         self._refused: dict[str, str] = {}  # nodes that offer and cannot be used, and why
+        self._looks = NodeLooks(lambda id: cluster.on_node(id, disk_side.look, plan.path))
+        self._unheard: dict[str, str] = {}  # nodes that have not told yet what they have
 
     def and_refused(self) -> str:
         """For the end of an error."""
-        return "".join(f"; {why}" for why in self._refused.values())
+        silent = [f"{name} has not told yet which disk it has" for name in self._unheard.values()]
+        return "".join(f"; {why}" for why in (*self._refused.values(), *silent))
+
+    @property
+    def all_heard(self) -> bool:
+        """Every node that offers has told what it has, or that it cannot: none has a part that
+        nobody knows of."""
+        return not self._unheard
 
     def named(self, node: str) -> str:
         """The disk that is there on this node, given by its id, the beginning of that, or its name;
@@ -112,9 +123,7 @@ class Disks:
         for id in list(self._refused):
             if id not in nodes:
                 del self._refused[id]
-        for node in nodes.values():
-            if node.id not in there and node.id not in draining:
-                self._find(node)
+        self._find([n for n in nodes.values() if n.id not in there and n.id not in draining])
         self._take_newest()
         self._note_away()
         for found in self._in_order():
@@ -152,35 +161,45 @@ class Disks:
 
         return sorted(self.found.values(), key=keeps_its_parts)
 
-    def _find(self, node: RayNode) -> None:
-        try:
-            disk = cluster.on_node(node.id, disk_side.look, self._plan.path)
-            held = disk.description
-            if held is not None and held.name != self._name:
-                raise UnsupportedFormat(
-                    f"{disk.path} on {node.name} is a part of the deployed store {held.name!r}; "
-                    f"give {self._name!r} a path of its own"
-                )
-            mine = self.description
-            if held is not None and mine is not None and held.store_id != mine.store_id:
-                raise UnsupportedFormat(
-                    f"{disk.path} on {node.name} is a part of another store, {held.store_id}, not "
-                    f"of {mine.store_id}"
-                )
-            twin = self.found.get(disk.disk)
-            if twin is not None:
-                raise UnsupportedFormat(
-                    f"{disk.path} on {node.name} holds the same disk as {twin.disk.path} on "
-                    f"{twin.node.name}, or a copy of it; give each node a folder of its own"
-                )
-        except NeverforgetError as error:
-            log.error("node %s cannot be used: %s", node.name, error)
-            self._refused[node.id] = error.message
-            return
-        self._refused.pop(node.id, None)
-        self.found[disk.disk] = Found(node, disk)
-        self.left.discard(disk.disk)
-        self.may_leave.discard(disk.disk)
+    def _find(self, nodes: list[RayNode]) -> None:
+        self._looks.ask([node.id for node in nodes], _LOOK_S)
+        self._unheard = {}
+        for node in nodes:
+            try:
+                disk = self._looks.answer(node.id)
+                if disk is None:
+                    self._unheard[node.id] = node.name
+                    continue
+                self._check(node, disk)
+            except NeverforgetError as error:
+                log.error("node %s cannot be used: %s", node.name, error)
+                self._refused[node.id] = error.message
+                continue
+            self._refused.pop(node.id, None)
+            self.found[disk.disk] = Found(node, disk)
+            self.left.discard(disk.disk)
+            self.may_leave.discard(disk.disk)
+
+    def _check(self, node: RayNode, disk: Disk) -> None:
+        """Raises UnsupportedFormat where it is none of this store's, or another node has it."""
+        held = disk.description
+        if held is not None and held.name != self._name:
+            raise UnsupportedFormat(
+                f"{disk.path} on {node.name} is a part of the deployed store {held.name!r}; "
+                f"give {self._name!r} a path of its own"
+            )
+        mine = self.description
+        if held is not None and mine is not None and held.store_id != mine.store_id:
+            raise UnsupportedFormat(
+                f"{disk.path} on {node.name} is a part of another store, {held.store_id}, not "
+                f"of {mine.store_id}"
+            )
+        twin = self.found.get(disk.disk)
+        if twin is not None:
+            raise UnsupportedFormat(
+                f"{disk.path} on {node.name} holds the same disk as {twin.disk.path} on "
+                f"{twin.node.name}, or a copy of it; give each node a folder of its own"
+            )
 
     def _take_newest(self) -> None:
         held = [f.disk.description for f in self.found.values() if f.disk.description is not None]

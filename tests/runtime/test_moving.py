@@ -230,3 +230,28 @@ def test_who_calls_a_part_that_is_away_is_told_so_and_what_to_do() -> None:
     assert "the memories are away" in memories and memories.endswith("failover s memories")
     assert "failover" not in told(0, there, replica=None).message, "there is no other way then"
     assert told(0, {}).message == "no answer", "nobody has told yet where anything is"
+
+
+def test_who_was_fenced_asks_the_keeper_until_it_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A keeper that was starting again elsewhere did not answer for longer than one question
+    waits: the call ended with OwnerFenced although it had time left and the part served."""
+    from neverforget.runtime import deployed_cluster
+
+    before = made("a", "b")
+    after = msgspec.structs.replace(before, partitions=("b", *before.partitions[1:]), version=9)
+    nodes = {"a": ("node-a", "one"), "b": ("node-b", "two")}
+    silent = [1, 2]
+
+    def ask(name: str, wait_s: float) -> Where:
+        if silent:
+            silent.pop()
+            raise Unavailable("the keeper does not answer", outcome="unknown")
+        return Where(description=after, nodes=nodes)
+
+    monkeypatch.setattr(deployed_cluster, "ask_keeper", ask)
+    channel = DeployedChannel(Where(description=before, nodes=nodes))
+    fenced = OwnerFenced("another serves")
+    assert channel.is_elsewhere(0, channel.way(0), fenced, float("inf"))
+    assert not channel.is_elsewhere(0, channel.way(0), fenced, float("inf")), "it answers: no other"
+    silent += [1, 2, 3]
+    assert not channel.is_elsewhere(0, channel.way(0), fenced, 0.0), "the time is over"
