@@ -128,7 +128,10 @@ def append(
     ] = None,
     sync: Annotated[
         str | None,
-        typer.Option(help="disk (survives a power loss) or process (any process's death)."),
+        typer.Option(
+            help="disk (survives a power loss), process (any process's death) or replica (the "
+            "machine's)."
+        ),
     ] = None,
     content_json: Annotated[
         bool, typer.Option("--content-json", help="CONTENT is JSON, not text.")

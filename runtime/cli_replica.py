@@ -95,7 +95,11 @@ def restore(
     )
     if report.at is not None:
         erased = f"; {report.erasures:,} later erasures are kept" if report.erasures else ""
-        errors().print(f"a new store, {report.store_id}, without a replica{erased}", markup=False)
+        errors().print(
+            f"a new store, {report.store_id}, as of {local(report.at, seconds=True)}, without a "
+            f"replica{erased}",
+            markup=False,
+        )
 
 
 def _show(found: RestorePoints, as_json: bool) -> None:

@@ -24,7 +24,6 @@ from neverforget.runtime.restoring import (
 from neverforget.runtime.store_directory import (
     LONGTERM_LOG,
     REGIONS_FOLDER,
-    RESTORING,
     StoreDirectory,
     make_again,
     partition_log,
@@ -56,8 +55,8 @@ def restore_point(
             f"nothing of store {source} was shipped to {store.name} by {from_us(at_us)}"
             + (f"; the first object is of {from_us(first)}" if first else "")
         )
-    _clear(path)
     begin(path, f"{source} {at_us}")
+    _clear(path)
     new_id = str(uuid.uuid4())
     make_again(fs, path, asked, new_id, lambda log: identity_of(store, log, source, new_id))
     made = prepare(fs, path, asked, create=False, store_id=new_id, restoring=True)
@@ -73,12 +72,10 @@ def restore_point(
 
 
 def _clear(path: Path) -> None:
-    """Take away what an interrupted one made."""
-    if not (path / RESTORING).exists():
-        return
+    """Take away what an interrupted one made; RESTORING says that it is that one's."""
     for folder in (REGIONS_FOLDER, LONGTERM_FOLDER):
         shutil.rmtree(path / folder, ignore_errors=True)
-    for file in (IDENTITY_FILE, STORE_TOML, RESTORING):
+    for file in (IDENTITY_FILE, STORE_TOML):
         (path / file).unlink(missing_ok=True)
 
 

@@ -275,10 +275,14 @@ def test_an_interrupted_one_begins_again(tmp_path: Path, monkeypatch: pytest.Mon
         nf.restore(tmp_path / "then", url(tmp_path), at=at)
     with pytest.raises(nf.UnsupportedFormat, match="restore"):
         nf.open(tmp_path / "then", inline=True)
+    begun = sorted((tmp_path / "then").rglob("*"))
+    with pytest.raises(nf.InvalidArgument, match="is being restored as another"):
+        nf.restore(tmp_path / "then", url(tmp_path), at=at + timedelta(seconds=1))
+    assert sorted((tmp_path / "then").rglob("*")) == begun, "what another began is left alone"
     assert nf.restore(tmp_path / "then", url(tmp_path), at=at).memories == 1
     with nf.open(tmp_path / "then", inline=True) as then:
         assert texts(then) == ["one"]
-    with pytest.raises(nf.UnsupportedFormat, match="not empty"):
+    with pytest.raises(nf.UnsupportedFormat, match="directory already"):
         nf.restore(tmp_path / "then", url(tmp_path), at=at)
 
 
