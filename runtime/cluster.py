@@ -28,7 +28,7 @@ from neverforget.actors import ray_link
 from neverforget.actors.actor_options import NAMESPACE
 from neverforget.actors.chunker_spec import ChunkerSpec
 from neverforget.actors.embedder_spec import EmbedderSpec
-from neverforget.actors.handles import OwnerHandle, end_all, stop_all
+from neverforget.actors.handles import HEAD_S, OwnerHandle, end_all, stop_all
 from neverforget.actors.longterm_spec import LongTermSpec
 from neverforget.actors.owner_spec import PartitionSpec
 from neverforget.actors.process_end import pid_exists
@@ -145,7 +145,7 @@ class Cluster:
 
     def headless(self) -> bool:
         """Nobody can be told anything through Ray who was not told before."""
-        return ray_link.trouble() is not None
+        return ray_link.trouble(HEAD_S) is not None
 
     def actors(self, cls: type[Any], arguments: Sequence[tuple[Any, ...]]) -> ActorGroup:
         """One actor of the plain class ``cls`` for each of ``arguments``, ended by ``close``."""
