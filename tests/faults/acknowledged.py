@@ -141,11 +141,19 @@ class Writer:
             word, why = "untyped", type(error).__name__
         else:
             for number, turn in zip(numbers, turns, strict=True):
-                self.note("ack", chat.name, number, turn.seq, digest_of(turn.content))
+                self.note("ack", chat.name, number, turn.seq, self._told(turn, chat.name, number))
             return True
         for number in numbers:
             self.note(word, chat.name, number, -1, why)
         return False
+
+    def _told(self, turn: nf.Turn, session: str, number: int) -> str:
+        """The digest of what came back; where that is not what was sent, what it is."""
+        digest = digest_of(turn.content)
+        if digest == digest_of(content_of(self.name, session, number)):
+            return digest
+        about = (turn.seq, turn.state, type(turn.content).__name__, turn.key, dict(turn.metadata))
+        return f"{digest}:{about}".replace(" ", "")
 
 
 # ---- judging -------------------------------------------------------------------------------------
@@ -247,7 +255,7 @@ def _judge_writer(
         if line.word in ("unknown", "untyped"):
             possible.add(line.number)
         if line.word == "ack" and asked.get(line.number) != line.digest:
-            verdict.see("altered", 1, f"{writer} {line.number} in its own acknowledgement")
+            verdict.see("altered", 1, f"{writer} {line.number} was told {line.digest}")
         if line.word in ("unknown", "refused"):
             verdict.errors[line.digest] += 1
         if line.word == "untyped":
