@@ -60,10 +60,9 @@ def _split(scenario: str, cut: Callable[[Namespaces], None]) -> Row:
             cut(net)
             detected = world.detected(partition, is_away)
             world.progress(200, world.sessions_on("c"), here)
-            own = world.sessions_on("b")[0]
-            alone = len(there.acks(own))
             until(lambda: world.since() > CUT_S, "the split to last")
-            alone = len(there.acks(own)) - alone
+            own = there.acks(world.sessions_on("b")[0])
+            alone = sum(at > world.fault_ns for at in own)
             net.heal()
             healed = world.since()
             until(lambda: not nodes.lives("b"), "the raylet that was given up to end")
