@@ -224,6 +224,7 @@ def test_two_hundred_connect_at_once(nodes: Nodes) -> None:
     nf.undeploy("many")
 
 
+@pytest.mark.long
 def test_only_nodes_of_a_label_have_parts_where_that_was_asked_for(nodes: Nodes) -> None:
     if "b" not in nodes.nodes:
         nodes.start("b")

@@ -107,6 +107,7 @@ def works(nodes: RayNodes) -> None:
     assert found["regions"] == ["p0", "p1"] and found["modes"] == [0o700, 0o700]
 
 
+@pytest.mark.long
 def test_a_store_on_two_nodes_where_ray_asks_for_nothing(start: Start) -> None:
     nodes = start({"RAY_AUTH_MODE": "disabled"})
     works(nodes)

@@ -162,6 +162,7 @@ def test_a_node_that_is_drained_gives_its_part_back_and_ends(store: Deployed) ->
     store.append(mine)
 
 
+@pytest.mark.long
 def test_sigterm_to_a_node_ends_it_before_ray_kills_what_runs_there(store: Deployed) -> None:
     """``ray start --block`` drains its node for 30 s and then kills what is left of it."""
     mine, other = store.partition_on("c"), store.partition_on("b")

@@ -123,6 +123,7 @@ def test_what_cannot_be_moved_is_refused_and_nothing_changes(nodes: Nodes) -> No
         assert described(nodes, "refused") == before
 
 
+@pytest.mark.long
 def test_disks_of_two_stores_of_one_name_are_told_and_neither_is_served(nodes: Nodes) -> None:
     """As after a restore beside the old disks. Ray knows of neither: they came from elsewhere."""
     for node in ("a", "b"):
@@ -220,6 +221,7 @@ def drain(nodes: Nodes, node: str) -> None:
     assert accepted, why
 
 
+@pytest.mark.long
 def test_what_a_drained_node_has_is_moved_by_itself(nodes: Nodes) -> None:
     """At the latest after ``failover_after_s``, where the keeper was there, too, and ended before
     it saw that."""

@@ -88,10 +88,11 @@ def pid_of_owner(path: Path) -> int:
     return pid_of_host(path / "regions" / "p0")
 
 
-LONG = [pytest.param(who, marks=pytest.mark.long) for who in ("new owner", "old owner")]
+OTHERS = ("keeper", "old host", "new owner", "old owner")
+LONG = [pytest.param(who, marks=pytest.mark.long) for who in OTHERS]
 
 
-@pytest.mark.parametrize("who", ["keeper", "new host", "old host", *LONG])
+@pytest.mark.parametrize("who", ["new host", *LONG])
 def test_a_failover_goes_on_whoever_dies_in_it(nodes: Nodes, who: str) -> None:
     """From the moment on at which the description stands on the new disk. A writer goes on all the
     while: everything is there once and in order.
@@ -155,6 +156,7 @@ def kill(pid: int) -> None:
         pass  # it has ended in order by now
 
 
+@pytest.mark.long
 def test_a_restored_store_takes_a_deployed_one_over_and_gives_it_back(
     nodes: Nodes, tmp_path: Path
 ) -> None:

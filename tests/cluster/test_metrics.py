@@ -98,6 +98,7 @@ def test_the_figures_of_a_store_are_where_prometheus_looks(path: Path) -> None:
         assert {name for name, _ in found} <= known
 
 
+@pytest.mark.long
 def test_a_probe_of_a_deployed_store_names_what_is_away(nodes: RayNodes) -> None:
     """Beside what is there, which is all that an owner can say of itself."""
     plan = nodes.folder / "memory.toml"
