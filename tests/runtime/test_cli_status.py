@@ -142,7 +142,7 @@ def test_status_shows_the_owners_of_a_hosted_store(cli: Cli, host: PlainHost) ->
 
 def test_an_owner_that_does_not_answer_is_shown_beside_the_others(host: PlainHost) -> None:
     """The whole status failed, and said nothing of those that serve."""
-    with nf.open(host.store.path, host="never", deadline_s=0.5) as store:
+    with nf.open(host.store.path, host="never", deadline_s=3.0) as store:
         store.status()
         host.stop_owner(1)
         found = store.status()

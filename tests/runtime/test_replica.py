@@ -210,15 +210,16 @@ def test_nothing_begins_in_the_empty_folder_where_the_replica_is_mounted(tmp_pat
         store.session("chat").append("user", "one", sync="replica")
     away.rename(tmp_path / "unmounted")
     away.mkdir()
-    with opened(tmp_path / "store", away, deadline_s=1.0) as store:
+    with opened(tmp_path / "store", away, deadline_s=PATIENCE_S) as store:
+        hasty = store.scoped(deadline=1.0)
         with pytest.raises(nf.Unavailable, match="not mounted"):
-            store.remember("Oslo is wet", sync="replica")
+            hasty.remember("Oslo is wet", sync="replica")
         with pytest.raises(nf.Unavailable, match="not mounted"):
-            store.session("chat").append("user", "two", sync="replica")
+            hasty.session("chat").append("user", "two", sync="replica")
         assert texts(store) == ["one"] and list(away.iterdir()) == []
         away.rmdir()
         (tmp_path / "unmounted").rename(away)
-        with nf.open(tmp_path / "store", inline=True, deadline_s=60.0) as patient:
+        with nf.open(tmp_path / "store", inline=True, deadline_s=PATIENCE_S) as patient:
             patient.session("chat").append("user", "two", key="k", sync="replica")
             patient.remember("Oslo is wet", sync="replica")
         assert texts(store) == ["one", "two"]
@@ -239,10 +240,10 @@ def test_an_owner_that_starts_without_it_serves_reads_until_it_answers(tmp_path:
     with opened(tmp_path / "store", tmp_path / "away") as store:
         store.session("chat").append("user", "one", sync="replica")
     (tmp_path / "away").rename(tmp_path / "gone")
-    with opened(tmp_path / "store", tmp_path / "away", deadline_s=1.0) as store:
+    with opened(tmp_path / "store", tmp_path / "away", deadline_s=PATIENCE_S) as store:
         assert texts(store) == ["one"]
         with pytest.raises(nf.Unavailable, match="replica"):
-            store.session("chat").append("user", "two")
+            store.scoped(deadline=1.0).session("chat").append("user", "two")
         assert store.status().owners[0].state == "readonly"
         (tmp_path / "gone").rename(tmp_path / "away")
         until(lambda: store.status().owners[0].state == "serving")
@@ -254,12 +255,13 @@ def test_it_writes_alone_where_it_was_told_to(tmp_path: Path) -> None:
     with opened(tmp_path / "store", tmp_path / "away") as store:
         store.session("chat").append("user", "one", sync="replica")
     (tmp_path / "away").rename(tmp_path / "gone")
-    alone: dict[str, Any] = {"replica_unreachable": "write", "deadline_s": 1.0}
+    alone: dict[str, Any] = {"replica_unreachable": "write", "deadline_s": PATIENCE_S}
     with opened(tmp_path / "store", tmp_path / "away", **alone) as store:
         chat = store.session("chat")
         chat.append("user", "two")
+        hasty = store.scoped(deadline=1.0).session("chat")
         with pytest.raises(nf.Unavailable):
-            chat.append("user", "three", sync="replica", key="k")
+            hasty.append("user", "three", sync="replica", key="k")
         status = store.status().owners[0].replica
         assert status is not None and status.state == "unfenced" and status.error is not None
         (tmp_path / "gone").rename(tmp_path / "away")
@@ -354,16 +356,19 @@ def test_an_erasure_waits_for_a_replica_that_does_not_answer(tmp_path: Path) -> 
         assert b"a secret" not in held(tmp_path / "away")
 
 
-def test_an_erasure_that_waited_is_done_with_the_next_one(tmp_path: Path) -> None:
-    with opened(tmp_path / "store", tmp_path / "away", deadline_s=1.0) as store:
-        chat = store.session("chat")
+def test_an_erasure_that_waited_is_done_with_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retrying, "REACH_S_MAX", 0.1)
+    with opened(tmp_path / "store", tmp_path / "away", deadline_s=PATIENCE_S) as store:
+        chat, hasty = store.session("chat"), store.scoped(deadline=1.0)
         chat.append("user", "a secret", sync="replica")
         kept = store.remember("another secret", sync="replica")
         (tmp_path / "away").rename(tmp_path / "gone")
         with pytest.raises(nf.Unavailable, match="erasure"):
-            chat.erase([0], confirm=nf.CONFIRMED, by="ada")
+            hasty.session("chat").erase([0], confirm=nf.CONFIRMED, by="ada")
         with pytest.raises(nf.Unavailable, match="erasure"):
-            store.erase(kept.id, confirm=nf.CONFIRMED, by="ada")
+            hasty.erase(kept.id, confirm=nf.CONFIRMED, by="ada")
         (tmp_path / "gone").rename(tmp_path / "away")
         patient = store.scoped(deadline=PATIENCE_S)
         patient.session("chat").erase([0], confirm=nf.CONFIRMED, by="ada")
@@ -378,15 +383,15 @@ def test_an_erasure_that_waited_is_done_by_itself(
 ) -> None:
     """Nobody repeats it, and the store stays open."""
     monkeypatch.setattr(retrying, "REACH_S_MAX", 0.1)
-    with opened(tmp_path / "store", tmp_path / "away", deadline_s=1.0) as store:
-        chat = store.session("chat")
+    with opened(tmp_path / "store", tmp_path / "away", deadline_s=PATIENCE_S) as store:
+        chat, hasty = store.session("chat"), store.scoped(deadline=1.0)
         chat.append("user", "a secret", sync="replica")
         kept = store.remember("another secret", sync="replica")
         (tmp_path / "away").rename(tmp_path / "gone")
         with pytest.raises(nf.Unavailable):
-            chat.erase([0], confirm=nf.CONFIRMED, by="ada")
+            hasty.session("chat").erase([0], confirm=nf.CONFIRMED, by="ada")
         with pytest.raises(nf.Unavailable):
-            store.erase(kept.id, confirm=nf.CONFIRMED, by="ada")
+            hasty.erase(kept.id, confirm=nf.CONFIRMED, by="ada")
         assert b"a secret" in held(tmp_path / "gone")
         (tmp_path / "gone").rename(tmp_path / "away")
         until(lambda: b"a secret" not in held(tmp_path / "away"))

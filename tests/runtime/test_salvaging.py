@@ -15,6 +15,7 @@ import pytest
 import neverforget as nf
 from neverforget.actors.messages import AnyReply, Request
 from neverforget.actors.places import LONGTERM
+from neverforget.runtime import retrying
 from neverforget.runtime.restoring import restore
 from neverforget.runtime.salvaging import bring_back, salvaged, unshipped
 from neverforget.storage.directory_lock import DirectoryLock
@@ -165,17 +166,21 @@ def test_a_store_without_a_replica_has_nothing_to_compare_with(tmp_path: Path, c
     assert ran.code == 2 and "no replica" in ran.err
 
 
-def test_more_erased_turns_than_one_piece_holds_are_told_in_several(tmp_path: Path) -> None:
+def test_more_erased_turns_than_one_piece_holds_are_told_in_several(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Only what was to be brought back counted for the size of a piece: a large session that had
     been erased was one message, at some size more than a connection takes."""
+    monkeypatch.setattr(retrying, "REACH_S_MAX", 0.1)
     old, away = tmp_path / "old", tmp_path / "away"
     with nf.open(old, inline=True, replica=f"file://{away}", **ONE) as store:
         chat, store_id = store.session("chat"), store.status().store_id
         chat.append("user", "shipped", sync="replica")
         away.rename(tmp_path / "hidden")
         chat.append_many([{"role": "user", "content": n} for n in range(6_000)])
+        hasty = store.scoped(deadline=1.0).session("chat")
         with pytest.raises(nf.Unavailable):  # on record, and waiting for the replica
-            chat.erase(confirm=nf.CONFIRMED)
+            hasty.erase(confirm=nf.CONFIRMED)
     (tmp_path / "hidden").rename(away)
     sent = list(unshipped(old, store_id, 0, f"file://{away}"))
     assert [decode_piece(raw).index for raw in sent] == list(range(len(sent))) and len(sent) > 1
