@@ -47,7 +47,7 @@ demo: $(READY)
 test: test-plain test-ray
 
 test-plain: $(READY)
-	$(BIN)/python -m pytest -m "not ray" -n auto --maxprocesses 4 --dist worksteal $(ARGS)
+	$(BIN)/python -m pytest -m "not ray" -n 4 --dist worksteal $(ARGS)
 
 test-ray: $(READY)
 	$(BIN)/python -m pytest -m ray $(ARGS)
