@@ -39,6 +39,7 @@ def test_an_owner_whose_store_is_taken_over_acknowledges_nothing_at_replica_any_
     assert row.verdict.errors["OwnerFenced"]
 
 
+@pytest.mark.long
 def test_of_two_that_take_over_at_once_each_log_is_left_to_one() -> None:
     proven(scenarios.create_only_race)
 
