@@ -561,6 +561,7 @@ class World:
 
     def settle(self, disk: Disk) -> Owner:
         """Serve from this disk until all of it is shipped; who woke up late may come between."""
+        stopped = None
         for _ in range(10):
             self.end_owner_of(disk)
             owner = Owner(self, disk, self.options)
@@ -571,9 +572,10 @@ class World:
                     owner.sync()
             if owner.stopped is None and not disk.aside:
                 return owner
-            if owner.stopped is None:
+            stopped = owner.stopped
+            if stopped is None:
                 break
-        raise Violation(f"the only owner is {owner.stopped}, left aside: {disk.aside}")
+        raise Violation(f"the only owner is {stopped}, left aside: {disk.aside}")
 
     def shipped_all(self, owner: Owner) -> bool:
         if owner.stopped is not None:
