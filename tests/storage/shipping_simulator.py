@@ -561,7 +561,6 @@ class World:
 
     def settle(self, disk: Disk) -> Owner:
         """Serve from this disk until all of it is shipped; who woke up late may come between."""
-        stopped = None
         for _ in range(10):
             self.end_owner_of(disk)
             owner = Owner(self, disk, self.options)
@@ -572,10 +571,10 @@ class World:
                     owner.sync()
             if owner.stopped is None and not disk.aside:
                 return owner
-            stopped = owner.stopped
-            if stopped is None:
+            if owner.stopped is None:
                 break
-        raise Violation(f"the only owner is {stopped}, left aside: {disk.aside}")
+        last = self.owners[-1].stopped
+        raise Violation(f"the only owner is {last}, left aside: {disk.aside}")
 
     def shipped_all(self, owner: Owner) -> bool:
         if owner.stopped is not None:
