@@ -213,9 +213,10 @@ def no_leaks(request: pytest.FixtureRequest) -> Iterator[None]:
 # ---- Ray -----------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def ray_local() -> Iterator[Any]:
-    """The one local Ray that tests/cluster/ shares; this process is its driver. Yields the module.
+    """The one local Ray that a module's tests share; this process is its driver. Yields the module.
+    The next module may be a driver of another cluster.
 
     Its temporary directory is its own and short (sockets); it never joins a cluster that was
     there before. Afterwards no process of it may be left.
