@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import ray
 from ray import cloudpickle
-from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from neverforget.actors.actor_options import (
@@ -26,7 +24,7 @@ from neverforget.actors.chunker_actor import ChunkerActor
 from neverforget.actors.chunker_spec import ChunkerSpec
 from neverforget.actors.embedder_actor import EmbedderActor, Make
 from neverforget.actors.embedder_spec import EmbedderSpec
-from neverforget.actors.handles import OwnerHandle, RemoteChunker
+from neverforget.actors.handles import OwnerHandle, RemoteChunker, end_all
 from neverforget.actors.longterm_actor import LongTermActor
 from neverforget.actors.longterm_spec import LongTermSpec
 from neverforget.actors.owner_spec import PartitionSpec
@@ -130,19 +128,13 @@ def _spawn(
                 # Of a host before this one, which could not tell it to end while Ray's head was
                 # away. This one holds the store's LOCK: nobody else may have an owner here.
                 log.warning("%s is still there; ending it", name)
-                end_named(name)
+                end_all([OwnerHandle(name)])
                 left_over = False
             if waited_s > _NAME_FREE_S:
                 raise Unavailable(
                     f"an actor {name} of another host does not end: {error}", outcome="not_applied"
                 ) from error
             time.sleep(0.05)
-
-
-def end_named(name: str) -> None:
-    """End the actor of that name at once and for good, if there is one."""
-    with contextlib.suppress(ValueError, RayError):
-        ray.kill(ray.get_actor(name, namespace=NAMESPACE), no_restart=True)
 
 
 def _where(node: Node) -> dict[str, Any]:
