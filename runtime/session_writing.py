@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from neverforget.actors.messages import Append, Erase, Fork, Hide, Refuse
 from neverforget.runtime.arguments import checked_seq, runs_of, whole
 from neverforget.runtime.erasing_facts import erase_learned
 from neverforget.runtime.operation import Call, Context, Operation, SessionPlace
+from neverforget.runtime.repeated_turns import as_they_stand
 from neverforget.runtime.scope import checked_text
 from neverforget.runtime.session_reading import own_window
 from neverforget.runtime.times import from_us, to_us
-from neverforget.runtime.turn_codec import Draft, draft, turn_of_record, turns_of
+from neverforget.runtime.turn_codec import Draft, draft
 from neverforget.runtime.values import CONFIRMED, ErasureReport, Turn
 from neverforget.storage.errors import (
     ConfirmationRequired,
@@ -22,7 +22,6 @@ from neverforget.storage.errors import (
     NotFound,
 )
 from neverforget.storage.format import SEQ_MAX
-from neverforget.storage.record import read_header
 from neverforget.storage.results import ForkPoint
 from neverforget.storage.type_names import a_type
 
@@ -79,7 +78,7 @@ def append(
     )
     appended = (yield Call(place.partition, request)).result
     if appended.existing:
-        return (yield from _as_they_stand(place, appended.existing))[0]
+        return (yield from as_they_stand(place, appended.existing))[0]
     return made.turn(place.namespace, place.name, agent, appended.first_seq)
 
 
@@ -121,7 +120,7 @@ def append_many(
     appended = (yield Call(place.partition, request)).result
     existing: dict[int, Turn] = {}
     if appended.existing:
-        existing = yield from _as_they_stand(place, appended.existing)
+        existing = yield from as_they_stand(place, appended.existing)
     seq = appended.first_seq
     result = []
     for index, made in enumerate(drafts):
@@ -140,31 +139,6 @@ def check_batch(context: Context, n_bytes: int) -> None:
             f"a batch of {n_bytes:,} bytes is above the limit of {context.batch_bytes_max:,}; "
             "append it in parts"
         )
-
-
-def _as_they_stand(
-    place: SessionPlace, records: Sequence[tuple[int, bytes]]
-) -> Operation[dict[int, Turn]]:
-    """The turns that an append found there already, by their index in the request. The owner
-    answers with what was written; whether they are hidden by now has to be asked.
-    """
-    turns = {
-        index: turn_of_record(record, place.namespace, place.name) for index, record in records
-    }
-    session_id = read_header(records[0][1]).session_id
-    standing: dict[int, Turn] = {}
-    # The turns are stored, which is what the call was for: it must not fail, or be taken for not
-    # done, because of a question that comes after.
-    with suppress(NeverforgetError):
-        for first, last in runs_of(turn.seq for turn in turns.values()):
-            while first <= last:
-                window = yield from own_window(place, first, last + 1)
-                if window.session_id != session_id or window.stop_seq <= first:
-                    break  # erased as a whole, its name perhaps in use again
-                found = turns_of(window, place.namespace, place.name)
-                standing.update((turn.seq, turn) for turn in found)
-                first = window.stop_seq
-    return {index: standing.get(turn.seq, turn) for index, turn in turns.items()}
 
 
 def _draft_of(

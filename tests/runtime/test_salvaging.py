@@ -16,6 +16,7 @@ import neverforget as nf
 from neverforget.actors.messages import AnyReply, Request
 from neverforget.actors.places import LONGTERM
 from neverforget.runtime import retrying
+from neverforget.runtime import session_writing as writing
 from neverforget.runtime.restoring import restore
 from neverforget.runtime.salvaging import bring_back, salvaged, unshipped
 from neverforget.storage.directory_lock import DirectoryLock
@@ -186,3 +187,27 @@ def test_more_erased_turns_than_one_piece_holds_are_told_in_several(
     assert [decode_piece(raw).index for raw in sent] == list(range(len(sent))) and len(sent) > 1
     assert sum(len(decode_piece(raw).erased) for raw in sent) == 6_000
     assert max(map(len, sent)) < 2 * PIECE_BYTES
+
+
+def test_a_repeat_that_two_owners_answer_gets_its_own_turn(tmp_path: Path) -> None:
+    """The owner that was left behind answers the repeat, the one that serves by now what has become
+    of that seq: there it is a turn of somebody else.
+    """
+    old, new = tmp_path / "old", tmp_path / "new"
+    with nf.open(old, inline=True, **ONE) as store:
+        store.session("chat").append("user", "in both")
+    shutil.copytree(old, new)
+    with nf.open(old, inline=True, **ONE) as behind, nf.open(new, inline=True, **ONE) as serving:
+        said = behind.session("chat").append("user", "left behind", key="k")
+        assert serving.session("chat").append("user", "since then").seq == said.seq
+        chat = serving.session("chat")
+        again = [{"role": "user", "content": "left behind", "key": "k"}]
+        operation = writing.append_many(chat._context, chat._place, None, 0, again, None)
+        owners, reply = iter((behind, serving)), None
+        with pytest.raises(StopIteration) as ended:
+            while True:
+                call = operation.send(reply)
+                channel = next(owners)._engine.channel
+                reply = channel.call(call.partition, call.request, time.monotonic() + 60.0)
+        assert ended.value.value == [said]
+        assert next(owners, None) is None, "both were asked"
