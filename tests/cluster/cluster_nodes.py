@@ -21,7 +21,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import psutil
 
@@ -196,6 +196,12 @@ class RayNodes:
         other = f"{node}-{self._nodes[node].pid}"
         self._nodes[other] = self._nodes.pop(node)
         self._known[other] = self._known.pop(node, {})
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         for node in list(self._nodes):

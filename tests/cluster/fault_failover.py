@@ -46,8 +46,7 @@ def _serves(world: World, partition: int, node: str) -> bool:
 def node_killed(nodes: RayNodes) -> Row:
     """[25] A node is lost, its partition moved; the node comes back later with its disk."""
     ready(nodes, "a", "b", "c")
-    world = shipped_world(nodes, "failover-killed")
-    try:
+    with shipped_world(nodes, "failover-killed") as world:
         partition, sessions = world.partition_on("b"), world.sessions_on("b")
         here, there = world.write("a", None, *MIXED), world.write("b", None, *MIXED)
         world.progress()
@@ -60,16 +59,13 @@ def node_killed(nodes: RayNodes) -> Row:
         row.detected_s, row.next_s = told, world.next_append(sessions, here)
         world.cold(row)
         return row
-    finally:
-        world.close()
 
 
 def node_stopped(nodes: RayNodes) -> Row:
     """[22] Everything on a node is stopped, its partition moved, then it is continued: its owner
     finds that it is none, and what it had not shipped comes back."""
     ready(nodes, "a", "b", "c")
-    world = shipped_world(nodes, "failover-stopped")
-    try:
+    with shipped_world(nodes, "failover-stopped") as world:
         partition, sessions = world.partition_on("b"), world.sessions_on("b")
         here = world.write("a", None, *MIXED)
         there = world.write("b", sessions, *MIXED, "--deadline", "10")
@@ -88,15 +84,12 @@ def node_stopped(nodes: RayNodes) -> Row:
         row.last_byte_s = world.last_byte("b", partition, old["epoch"])
         world.cold(row)
         return row
-    finally:
-        world.close()
 
 
 def disk_wiped(nodes: RayNodes) -> Row:
     """[25] A node and its disk are lost for good; another, empty one stands in its place."""
     ready(nodes, "a", "b", "c")
-    world = shipped_world(nodes, "failover-wiped")
-    try:
+    with shipped_world(nodes, "failover-wiped") as world:
         partition, sessions = world.partition_on("b"), world.sessions_on("b")
         here = world.write("a", None, *MIXED)
         world.progress()
@@ -111,8 +104,6 @@ def disk_wiped(nodes: RayNodes) -> Row:
         row.detected_s, row.next_s = told, world.next_append(sessions, here)
         world.cold(row)
         return row
-    finally:
-        world.close()
 
 
 def disk_rolled_back(nodes: RayNodes, *, control: bool = False) -> Row:
@@ -120,8 +111,7 @@ def disk_rolled_back(nodes: RayNodes, *, control: bool = False) -> Row:
     but for what was not shipped. ``control``: there are none, and turns are lost."""
     ready(nodes, "a", "b", "c")
     name = "rolled-back-control" if control else "rolled-back"
-    world = World(nodes, name) if control else shipped_world(nodes, name)
-    try:
+    with World(nodes, name) if control else shipped_world(nodes, name) as world:
         sessions = world.sessions_on("b")
         here = world.write("a", None, *(() if control else MIXED))
         world.progress()
@@ -143,15 +133,12 @@ def disk_rolled_back(nodes: RayNodes, *, control: bool = False) -> Row:
             row.control = True
         world.cold(row)
         return row
-    finally:
-        world.close()
 
 
 def by_itself(nodes: RayNodes) -> Row:
     """failover = "auto": nobody tells it to move."""
     ready(nodes, "a", "b", "c")
-    world = shipped_world(nodes, "failover-auto", failover="auto", failover_after_s=5)
-    try:
+    with shipped_world(nodes, "failover-auto", failover="auto", failover_after_s=5) as world:
         partition, sessions = world.partition_on("b"), world.sessions_on("b")
         here = world.write("a", None, *MIXED)
         world.progress()
@@ -165,15 +152,12 @@ def by_itself(nodes: RayNodes) -> Row:
         row.detected_s, row.next_s = served, world.next_append(sessions, here)
         world.cold(row)
         return row
-    finally:
-        world.close()
 
 
 def drained(nodes: RayNodes) -> Row:
     """A node is drained as an autoscaler does it: its partition is elsewhere before it ends."""
     ready(nodes, "a", "b", "c")
-    world = shipped_world(nodes, "failover-drained", failover="auto", failover_after_s=5)
-    try:
+    with shipped_world(nodes, "failover-drained", failover="auto", failover_after_s=5) as world:
         partition, sessions = world.partition_on("b"), world.sessions_on("b")
         here = world.write("a", None, *MIXED)
         world.progress()
@@ -190,16 +174,13 @@ def drained(nodes: RayNodes) -> Row:
         nodes.start("b")
         world.cold(row)
         return row
-    finally:
-        world.close()
 
 
 def cut_off() -> Row:
     """[23] A node is cut off with a writer on it and its partition moved to the majority. Its owner
     still reaches the objects, by a path of its own: it is fenced. Then the link heals."""
     with split_nodes() as (nodes, net):
-        world = shipped_world(nodes, "failover-split")
-        try:
+        with shipped_world(nodes, "failover-split") as world:
             partition, sessions = world.partition_on("b"), world.sessions_on("b")
             here = world.write("a", None, *MIXED)
             there = world.write("b", sessions, *MIXED, "--deadline", "5")
@@ -224,8 +205,6 @@ def cut_off() -> Row:
                 row.problems.append(f"{len(after)} acknowledged by an owner that was fenced")
             world.cold(row)
             return row
-        finally:
-            world.close()
 
 
 def _refused(lines: Callable[[], list[Any]]) -> bool:

@@ -30,8 +30,7 @@ def ready(nodes: RayNodes, *names: str) -> None:
 def owner_killed(nodes: RayNodes, rounds: int = 3) -> Row:
     """[1] kill -9 of the owner of a partition, again and again, under writers on two nodes."""
     ready(nodes, "a", "b", "c")
-    world = World(nodes, "owner-killed")
-    try:
+    with World(nodes, "owner-killed") as world:
         partition, sessions = world.partition_on("b"), world.sessions_on("b")
         world.write("a")
         world.write("b")
@@ -49,15 +48,12 @@ def owner_killed(nodes: RayNodes, rounds: int = 3) -> Row:
         row.notes.append(f"{rounds} kills")
         world.cold(row)
         return row
-    finally:
-        world.close()
 
 
 def owner_stopped(nodes: RayNodes) -> Row:
     """[22] SIGSTOP of an owner, past the time after which its host ends it; then SIGCONT."""
     ready(nodes, "a", "b", "c")
-    world = World(nodes, "owner-stopped")
-    try:
+    with World(nodes, "owner-stopped") as world:
         partition, sessions = world.partition_on("b"), world.sessions_on("b")
         world.write("a")
         world.write("b")
@@ -76,15 +72,12 @@ def owner_stopped(nodes: RayNodes) -> Row:
         row.last_byte_s = world.last_byte("b", partition, owner["epoch"])
         world.cold(row)
         return row
-    finally:
-        world.close()
 
 
 def node_killed(nodes: RayNodes) -> Row:
     """[25] A node loses power with a writer on it, stays away, and comes back with its folder."""
     ready(nodes, "a", "b", "c")
-    world = World(nodes, "node-killed")
-    try:
+    with World(nodes, "node-killed") as world:
         partition, sessions = world.partition_on("b"), world.sessions_on("b")
         others = world.sessions_on("c")
         here, there = world.write("a"), world.write("b")
@@ -104,15 +97,12 @@ def node_killed(nodes: RayNodes) -> Row:
         row.notes.append(f"away for {away:.1f} s; joined again at {joined:.1f} s")
         world.cold(row)
         return row
-    finally:
-        world.close()
 
 
 def node_terminated(nodes: RayNodes) -> Row:
     """[29] SIGTERM to ``ray start --block``, as an init system or Kubernetes ends a node."""
     ready(nodes, "a", "b", "c")
-    world = World(nodes, "node-terminated")
-    try:
+    with World(nodes, "node-terminated") as world:
         partition, sessions = world.partition_on("b"), world.sessions_on("b")
         here = world.write("a")
         world.progress()
@@ -130,16 +120,13 @@ def node_terminated(nodes: RayNodes) -> Row:
         row.notes.append(f"it ended after {ended:.1f} s")
         world.cold(row)
         return row
-    finally:
-        world.close()
 
 
 def node_stopped(nodes: RayNodes) -> Row:
     """[22] Everything on a node is stopped past the health timeout. Another node starts with the
     same folder; then the old one is continued."""
     ready(nodes, "a", "b", "c")
-    world = World(nodes, "node-stopped")
-    try:
+    with World(nodes, "node-stopped") as world:
         partition, sessions = world.partition_on("b"), world.sessions_on("b")
         here = world.write("a")
         world.progress()
@@ -162,16 +149,13 @@ def node_stopped(nodes: RayNodes) -> Row:
         world.cold(row)
         nodes.kill("b")
         return row
-    finally:
-        world.close()
 
 
 def disk_wiped(nodes: RayNodes) -> Row:
     """[25] A node comes back with an empty folder: its partitions stay away, and nothing is made
     anew; when the disk is found again they resume."""
     ready(nodes, "a", "b", "c")
-    world = World(nodes, "disk-wiped")
-    try:
+    with World(nodes, "disk-wiped") as world:
         partition, sessions = world.partition_on("b"), world.sessions_on("b")
         others = world.sessions_on("c")
         here = world.write("a")
@@ -194,8 +178,6 @@ def disk_wiped(nodes: RayNodes) -> Row:
         row.problems += row_problems
         world.cold(row)
         return row
-    finally:
-        world.close()
 
 
 def _fresh_start(world: World, partition: int, session: str) -> list[str]:
@@ -217,9 +199,7 @@ def disk_of_another(nodes: RayNodes) -> Row:
     """[26] A node comes back with a copy of another node's disk, then with that of another store;
     both are refused, and the right one is taken."""
     ready(nodes, "a", "b", "c")
-    world = World(nodes, "disk-wrong")
-    other = World(nodes, "another", on=("b", "c"))
-    try:
+    with World(nodes, "disk-wrong") as world, World(nodes, "another", on=("b", "c")) as other:
         partition, sessions = world.partition_on("b"), world.sessions_on("b")
         here = world.write("a")
         world.progress()
@@ -249,9 +229,6 @@ def disk_of_another(nodes: RayNodes) -> Row:
         other.control("undeploy", name=other.name)
         world.cold(row)
         return row
-    finally:
-        other.close()
-        world.close()
 
 
 def lives(pid: int) -> bool:

@@ -26,13 +26,12 @@ def split_nodes() -> Iterator[tuple[RayNodes, Namespaces]]:
         raise NotRun(why)
     net = Namespaces()
     try:
-        nodes = RayNodes(net)
-        try:
-            ready(nodes, "a", "b", "c")
-            yield nodes, net
-        finally:
-            net.heal()
-            nodes.close()
+        with RayNodes(net) as nodes:
+            try:
+                ready(nodes, "a", "b", "c")
+                yield nodes, net
+            finally:
+                net.heal()
     finally:
         net.close()
 
@@ -50,8 +49,7 @@ def one_way() -> Row:
 
 def _split(scenario: str, cut: Callable[[Namespaces], None]) -> Row:
     with split_nodes() as (nodes, net):
-        world = World(nodes, "split")
-        try:
+        with World(nodes, "split") as world:
             partition = world.partition_on("b")
             here, there = world.write("a"), world.write("b", None, "--deadline", "5")
             world.progress()
@@ -80,15 +78,12 @@ def _split(scenario: str, cut: Callable[[Namespaces], None]) -> Row:
             ]
             world.cold(row)
             return row
-        finally:
-            world.close()
 
 
 def lossy(share: float = 0.2, seconds: float = 20.0) -> Row:
     """[24] A fifth of the packets is lost in both directions; then none."""
     with split_nodes() as (nodes, net):
-        world = World(nodes, "lossy")
-        try:
+        with World(nodes, "lossy") as world:
             here, there = world.write("a"), world.write("b")
             world.progress()
             world.fault()
@@ -111,5 +106,3 @@ def lossy(share: float = 0.2, seconds: float = 20.0) -> Row:
             ]
             world.cold(row)
             return row
-        finally:
-            world.close()

@@ -7,7 +7,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -23,7 +23,7 @@ SEGMENT_BYTES = 1 << 18  # small: owners roll and make side files all the time
 
 
 class World:
-    """``close`` it. ``on``: the nodes that hold parts; there may be others."""
+    """Closed at the end of its ``with``. ``on``: the nodes that hold parts; there may be others."""
 
     def __init__(
         self,
@@ -180,6 +180,12 @@ class World:
         epochs, times = heads_on(region)  # it may have been brought back, and renamed
         mine = times[epochs == epoch]
         return None if not mine.size else float(mine.max() - self.fault_us) / 1e6
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         for writer in self.writers:

@@ -2,43 +2,20 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 import neverforget as nf
 from neverforget.actors.process_end import pid_exists
 from neverforget.runtime.deployed_disk import read_disk
 from neverforget.runtime.deployment import Description
 from neverforget.storage.errors import NotFound
+from tests.cluster.joined_nodes import Nodes
 from tests.cluster.processes import PATIENCE_S, until
-from tests.cluster.test_deploy import Nodes
-from tests.conftest import gone, processes_of
 
 CONFIRMED = nf.CONFIRMED
-
-
-@contextmanager
-def two_nodes() -> Iterator[Nodes]:
-    """A head that offers nothing, and "a" and "b"; this process is a driver on the head."""
-    ray = pytest.importorskip("ray")
-    folder = Path(tempfile.mkdtemp(prefix="nff-"))
-    made = Nodes(ray, folder)
-    made.start("a")
-    made.start("b")
-    made.cluster.wait_for_nodes()
-    ray.init(address=made.address, namespace="neverforget-tests", log_to_driver=False)
-    yield made
-    ray.shutdown()
-    made.cluster.shutdown()
-    left = gone(lambda: processes_of(folder))
-    shutil.rmtree(folder, ignore_errors=True)
-    assert not left, f"Ray left processes behind: {left}"
 
 
 def plan(nodes: Nodes, name: str, **more: Any) -> dict[str, Any]:

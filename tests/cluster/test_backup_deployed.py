@@ -7,8 +7,9 @@ import threading
 from pathlib import Path
 
 import neverforget as nf
+from tests.cluster.joined_nodes import Nodes
 from tests.cluster.processes import PATIENCE_S
-from tests.cluster.test_deploy import Nodes, nodes
+from tests.cluster.test_deploy import nodes
 from tests.runtime.cli_calls import Cli
 from tests.runtime.conftest import cli
 
@@ -59,7 +60,9 @@ def test_a_deployed_store_is_gathered_into_one_that_opens_by_itself(
 
         asyncio.run(on_loop())
         store_id = store.status().store_id
-        store.session("chat-0").append("user", "shipped", sync="replica")
+        # An append that waits for the replica waits for what its own partition wrote before it.
+        for number in range(12):
+            store.session(f"chat-{number}").append("user", "shipped", sync="replica")
         point = nf.restore_points(url).points[-1]
         # What was on its way when they were listed may be of that time, too.
         assert nf.restore(tmp_path / "then", url, at=point.at).turns >= point.turns > 108

@@ -6,10 +6,8 @@ import asyncio
 import os
 import shutil
 import signal
-import tempfile
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,70 +15,15 @@ import pytest
 import neverforget as nf
 from neverforget.actors.process_end import pid_exists
 from neverforget.storage.directory_lock import read_holder
+from tests.cluster.joined_nodes import Nodes, joined
 from tests.cluster.processes import PATIENCE_S, until
-from tests.conftest import gone, processes_of
-
-
-class Nodes:
-    """A Ray cluster on this machine. ``start`` adds a node that offers a folder of this name;
-    ``kill`` ends one as a power cut does, its folder stays."""
-
-    def __init__(self, ray: Any, folder: Path) -> None:
-        from ray.cluster_utils import Cluster
-
-        self.ray, self.folder = ray, folder
-        quick = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 500}
-        quick |= {"health_check_timeout_ms": 500, "health_check_failure_threshold": 4}
-        self.cluster = Cluster(
-            initialize_head=True,
-            head_node_args={
-                "num_cpus": 4,
-                "_system_config": quick,
-                "include_dashboard": False,
-                "object_store_memory": 80 * 1024 * 1024,
-                "temp_dir": str(folder / "ray"),
-                "resources": {"head": 1},
-            },
-        )
-        self.address = self.cluster.address
-        self.nodes: dict[str, Any] = {}
-
-    def start(self, name: str) -> Any:
-        node = self.cluster.add_node(
-            num_cpus=4,
-            object_store_memory=80 * 1024 * 1024,
-            resources={"neverforget": 1, name: 1},
-            labels={"folder": name},
-            env_vars={"NF_DATA": str(self.folder / name)},
-        )
-        self.nodes[name] = node
-        return node
-
-    def kill(self, name: str) -> None:
-        node = self.nodes.pop(name)
-        self.cluster.remove_node(node, allow_graceful=False)
-
-    def on(self, name: str, work: Any, *arguments: Any) -> Any:
-        """What ``work`` returns in a task on that node."""
-        task = self.ray.remote(work).options(num_cpus=0, resources={name: 0.01})
-        return self.ray.get(task.remote(*arguments))
 
 
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[Nodes]:
     """A head that offers nothing and one node, "a"; this process is a driver on the head."""
-    ray = pytest.importorskip("ray")
-    folder = Path(tempfile.mkdtemp(prefix="nfd-"))
-    made = Nodes(ray, folder)
-    made.start("a")
-    made.cluster.wait_for_nodes()
-    ray.init(address=made.address, namespace="neverforget-tests", log_to_driver=False)
-    yield made
-    ray.shutdown()
-    made.cluster.shutdown()
-    left = gone(lambda: processes_of(folder))
-    shutil.rmtree(folder, ignore_errors=True)
-    assert not left, f"Ray left processes behind: {left}"
+    with joined("a") as made:
+        yield made
 
 
 def plan(partitions: int = 2, **more: Any) -> dict[str, Any]:

@@ -74,16 +74,13 @@ def store() -> Iterator[Deployed]:
     if why is not None:
         pytest.skip(why)
     # Ray's own patience: nobody is killed here, and a busy machine makes nodes look dead.
-    nodes = RayNodes(environment={"RAY_raylet_start_wait_time_s": "150"})
-    try:
+    with RayNodes(environment={"RAY_raylet_start_wait_time_s": "150"}) as nodes:
         nodes.start("a", offers=False)
         nodes.start("b")
         nodes.start("c")
         made = Deployed(nodes)
         yield made
         made.control.close()
-    finally:
-        nodes.close()
 
 
 def test_every_process_that_gets_sigterm_is_started_again(store: Deployed) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import neverforget as nf
+from tests.cluster.joined_nodes import Nodes, joined
 from tests.cluster.moving_parts import (
     chat_in,
     deployed,
@@ -22,15 +23,13 @@ from tests.cluster.moving_parts import (
     nodes_of,
     other,
     plan,
-    two_nodes,
 )
 from tests.cluster.processes import PATIENCE_S, until
-from tests.cluster.test_deploy import Nodes
 
 
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[Nodes]:
-    with two_nodes() as made:
+    with joined("a", "b") as made:
         yield made
 
 

@@ -13,6 +13,7 @@ import pytest
 import neverforget as nf
 from neverforget.runtime.deployed_disk import read_disk
 from neverforget.storage.directory_lock import read_holder
+from tests.cluster.joined_nodes import Nodes, joined
 from tests.cluster.moving_parts import (
     chat_in,
     deployed,
@@ -20,15 +21,13 @@ from tests.cluster.moving_parts import (
     folder_of,
     nodes_of,
     other,
-    two_nodes,
 )
 from tests.cluster.processes import PATIENCE_S, until
-from tests.cluster.test_deploy import Nodes
 
 
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[Nodes]:
-    with two_nodes() as made:
+    with joined("a", "b") as made:
         yield made
 
 

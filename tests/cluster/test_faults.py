@@ -28,9 +28,8 @@ def nodes() -> Iterator[RayNodes]:
     why = reason_not_to_run()
     if why is not None:
         pytest.skip(why)
-    made = RayNodes()
-    yield made
-    made.close()
+    with RayNodes() as made:
+        yield made
 
 
 def proven(scenario: Callable[[], Row]) -> None:

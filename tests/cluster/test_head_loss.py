@@ -34,15 +34,12 @@ def nodes(request: pytest.FixtureRequest) -> Iterator[RayNodes]:
     why = reason_not_to_run()
     if why is not None:
         pytest.skip(why)
-    made = RayNodes(environment=SETTINGS, persistent=request.param)
-    try:
+    with RayNodes(environment=SETTINGS, persistent=request.param) as made:
         made.start("a", offers=False)
         if request.param:
             made.settings[_RECONNECT] = "600"
         made.start("b")
         yield made
-    finally:
-        made.close()
 
 
 def say(control: Control, text: str, deadline: float = 120.0) -> int:

@@ -17,7 +17,7 @@ import pytest
 
 import neverforget as nf
 from neverforget.actors.metric_names import COUNTERS, GAUGES, HISTOGRAMS, PREFIX
-from tests.cluster.cluster_nodes import RayNodes, reason_not_to_run
+from tests.cluster.cluster_nodes import RayNodes
 from tests.cluster.processes import PATIENCE_S, end_host, until
 
 # Ray's own: how often a worker hands its metrics to the agent of its node, which forgets a gauge in
@@ -42,17 +42,6 @@ def path() -> Iterator[Path]:
             yield found
             end_host(found)
             assert serving.wait(PATIENCE_S) == 0, "it ended in order"
-
-
-@pytest.fixture
-def nodes() -> Iterator[RayNodes]:
-    if reason := reason_not_to_run():
-        pytest.skip(reason)
-    made = RayNodes()
-    made.start("a", offers=False)
-    made.start("b")
-    yield made
-    made.close()
 
 
 def scraped(store: nf.Store) -> Found:
@@ -99,27 +88,27 @@ def test_the_figures_of_a_store_are_where_prometheus_looks(path: Path) -> None:
 
 
 @pytest.mark.long
-def test_a_probe_of_a_deployed_store_names_what_is_away(nodes: RayNodes) -> None:
+def test_a_probe_of_a_deployed_store_names_what_is_away(ray_nodes: RayNodes) -> None:
     """Beside what is there, which is all that an owner can say of itself."""
-    plan = nodes.folder / "memory.toml"
+    plan = ray_nodes.folder / "memory.toml"
     plan.write_text(
         'name = "memory"\npath = "$NF_DATA"\n[settings]\npartitions = 1\nembedder = "none"\n'
     )
-    store = f"ray:memory@{nodes.address}"
+    store = f"ray:memory@{ray_nodes.address}"
 
     def ran(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "neverforget", *arguments]
-        environment = nodes.environment("a")
+        environment = ray_nodes.environment("a")
         return subprocess.run(command, env=environment, capture_output=True, text=True)
 
-    assert ran("deploy", str(plan), "--address", nodes.address).returncode == 0
+    assert ran("deploy", str(plan), "--address", ray_nodes.address).returncode == 0
     there = ran("status", store, "--check", "--timeout", "60")
     assert (there.returncode, there.stdout) == (0, "serving: 1 partition and the memories\n")
     found = json.loads(ran("status", store, "--watch", "-n", "1", "--json").stdout)
     (owner,) = found["owners"]
-    assert (owner["node"], owner["through"], owner["epoch"]) == (nodes.ip("b"), "ray", 1)
-    assert found["longterm"]["node"] == nodes.ip("b")
-    nodes.kill("b")
+    assert (owner["node"], owner["through"], owner["epoch"]) == (ray_nodes.ip("b"), "ray", 1)
+    assert found["longterm"]["node"] == ray_nodes.ip("b")
+    ray_nodes.kill("b")
 
     def away() -> bool:
         checked = ran("status", store, "--check", "--timeout", "5")

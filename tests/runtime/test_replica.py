@@ -356,19 +356,24 @@ def test_an_erasure_waits_for_a_replica_that_does_not_answer(tmp_path: Path) -> 
         assert b"a secret" not in held(tmp_path / "away")
 
 
+def erase_while_it_is_gone(store: nf.Store, tmp_path: Path) -> None:
+    """Two secrets are shipped and the replica goes away: their erasures are on record, and wait."""
+    store.session("chat").append("user", "a secret", sync="replica")
+    kept = store.remember("another secret", sync="replica")
+    (tmp_path / "away").rename(tmp_path / "gone")
+    hasty = store.scoped(deadline=1.0)
+    with pytest.raises(nf.Unavailable, match="erasure"):
+        hasty.session("chat").erase([0], confirm=nf.CONFIRMED, by="ada")
+    with pytest.raises(nf.Unavailable, match="erasure"):
+        hasty.erase(kept.id, confirm=nf.CONFIRMED, by="ada")
+
+
 def test_an_erasure_that_waited_is_done_with_the_next_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retrying, "REACH_S_MAX", 0.1)
     with opened(tmp_path / "store", tmp_path / "away", deadline_s=PATIENCE_S) as store:
-        chat, hasty = store.session("chat"), store.scoped(deadline=1.0)
-        chat.append("user", "a secret", sync="replica")
-        kept = store.remember("another secret", sync="replica")
-        (tmp_path / "away").rename(tmp_path / "gone")
-        with pytest.raises(nf.Unavailable, match="erasure"):
-            hasty.session("chat").erase([0], confirm=nf.CONFIRMED, by="ada")
-        with pytest.raises(nf.Unavailable, match="erasure"):
-            hasty.erase(kept.id, confirm=nf.CONFIRMED, by="ada")
+        erase_while_it_is_gone(store, tmp_path)
         (tmp_path / "gone").rename(tmp_path / "away")
         patient = store.scoped(deadline=PATIENCE_S)
         patient.session("chat").erase([0], confirm=nf.CONFIRMED, by="ada")
@@ -384,14 +389,7 @@ def test_an_erasure_that_waited_is_done_by_itself(
     """Nobody repeats it, and the store stays open."""
     monkeypatch.setattr(retrying, "REACH_S_MAX", 0.1)
     with opened(tmp_path / "store", tmp_path / "away", deadline_s=PATIENCE_S) as store:
-        chat, hasty = store.session("chat"), store.scoped(deadline=1.0)
-        chat.append("user", "a secret", sync="replica")
-        kept = store.remember("another secret", sync="replica")
-        (tmp_path / "away").rename(tmp_path / "gone")
-        with pytest.raises(nf.Unavailable):
-            hasty.session("chat").erase([0], confirm=nf.CONFIRMED, by="ada")
-        with pytest.raises(nf.Unavailable):
-            hasty.erase(kept.id, confirm=nf.CONFIRMED, by="ada")
+        erase_while_it_is_gone(store, tmp_path)
         assert b"a secret" in held(tmp_path / "gone")
         (tmp_path / "gone").rename(tmp_path / "away")
         until(lambda: b"a secret" not in held(tmp_path / "away"))
