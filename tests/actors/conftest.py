@@ -16,6 +16,14 @@ from tests.fakes.crash_filesystem import Killed
 
 
 @pytest.fixture
+def tmp_path(memory_path: Path) -> Path:
+    """What owners make of a disk's answers is tested here, not the disk."""
+    path = memory_path / "tmp"
+    path.mkdir()
+    return path
+
+
+@pytest.fixture
 def owned() -> Iterator[Owned]:
     """A partition that serves. Closed afterwards."""
     found = own(disk())

@@ -6,20 +6,39 @@ import shutil
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import neverforget as nf
+from neverforget.actors import replica_spec
 from neverforget.runtime import retrying
+from neverforget.storage import shipper
 from neverforget.storage.errors import OwnerFenced
 from neverforget.storage.object_folder import FolderStore
+from neverforget.storage.shipping_asking import ShippingOptions
 from neverforget.storage.shipping_object import OBJECT_HEADER_BYTES
 from tests.runtime.conftest import SMALL
 
 PATIENCE_S = 30.0
+HASTY_S = 0.3  # for what can only fail
 ONE: dict[str, Any] = {**SMALL, "partitions": 1, "embedder": "none"}
+
+
+@pytest.fixture
+def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Owners find out within 200 ms that the replica is gone, and that it is back."""
+    often = partial(ShippingOptions, unreachable_after_us=200_000, retry_us_max=200_000)
+    monkeypatch.setattr(replica_spec, "ShippingOptions", often)
+
+
+def erasing_fails(erase: Callable[[], object], match: str = "erasure") -> None:
+    """It waits for the replica, for less long than the owners of users."""
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(nf.Unavailable, match=match):
+        patch.setattr(shipper, "CONFIRM_S", HASTY_S)
+        erase()
 
 
 def opened(path: Path, replica: Path, **how: Any) -> nf.Store:
@@ -201,6 +220,7 @@ def test_another_bucket_is_no_fresh_start(tmp_path: Path) -> None:
         assert store.status().owners[0].state == "quarantined"
 
 
+@pytest.mark.usefixtures("looks_often")
 def test_nothing_begins_in_the_empty_folder_where_the_replica_is_mounted(tmp_path: Path) -> None:
     """The first memory was acknowledged at "replica" by it, and the partition quarantined, though
     all was well again when the file server was.
@@ -236,6 +256,7 @@ def test_a_store_that_was_not_shipped_can_be_from_now_on(tmp_path: Path) -> None
 # ---- a replica that does not answer --------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("looks_often")
 def test_an_owner_that_starts_without_it_serves_reads_until_it_answers(tmp_path: Path) -> None:
     with opened(tmp_path / "store", tmp_path / "away") as store:
         store.session("chat").append("user", "one", sync="replica")
@@ -243,7 +264,7 @@ def test_an_owner_that_starts_without_it_serves_reads_until_it_answers(tmp_path:
     with opened(tmp_path / "store", tmp_path / "away", deadline_s=PATIENCE_S) as store:
         assert texts(store) == ["one"]
         with pytest.raises(nf.Unavailable, match="replica"):
-            store.scoped(deadline=1.0).session("chat").append("user", "two")
+            store.scoped(deadline=HASTY_S).session("chat").append("user", "two")
         assert store.status().owners[0].state == "readonly"
         (tmp_path / "gone").rename(tmp_path / "away")
         until(lambda: store.status().owners[0].state == "serving")
@@ -251,6 +272,7 @@ def test_an_owner_that_starts_without_it_serves_reads_until_it_answers(tmp_path:
         assert texts(store) == ["one", "two"]
 
 
+@pytest.mark.usefixtures("looks_often")
 def test_it_writes_alone_where_it_was_told_to(tmp_path: Path) -> None:
     with opened(tmp_path / "store", tmp_path / "away") as store:
         store.session("chat").append("user", "one", sync="replica")
@@ -259,7 +281,7 @@ def test_it_writes_alone_where_it_was_told_to(tmp_path: Path) -> None:
     with opened(tmp_path / "store", tmp_path / "away", **alone) as store:
         chat = store.session("chat")
         chat.append("user", "two")
-        hasty = store.scoped(deadline=1.0).session("chat")
+        hasty = store.scoped(deadline=HASTY_S).session("chat")
         with pytest.raises(nf.Unavailable):
             hasty.append("user", "three", sync="replica", key="k")
         status = store.status().owners[0].replica
@@ -343,12 +365,13 @@ def test_erasing_reaches_the_objects(tmp_path: Path) -> None:
         assert b"another secret" not in held(tmp_path / "away", "longterm-0")
 
 
+@pytest.mark.usefixtures("looks_often")
 def test_an_erasure_waits_for_a_replica_that_does_not_answer(tmp_path: Path) -> None:
     with opened(tmp_path / "store", tmp_path / "away") as store:
         store.session("chat").append("user", "a secret", sync="replica")
         (tmp_path / "away").rename(tmp_path / "gone")
-        with pytest.raises(nf.Unavailable, match="erasure"):
-            store.scoped(deadline=1.0).session("chat").erase([0], confirm=nf.CONFIRMED, by="ada")
+        hasty = store.scoped(deadline=HASTY_S).session("chat")
+        erasing_fails(lambda: hasty.erase([0], confirm=nf.CONFIRMED, by="ada"))
         assert b"a secret" in held(tmp_path / "gone")
         (tmp_path / "gone").rename(tmp_path / "away")
     with opened(tmp_path / "store", tmp_path / "away") as store:
@@ -361,13 +384,12 @@ def erase_while_it_is_gone(store: nf.Store, tmp_path: Path) -> None:
     store.session("chat").append("user", "a secret", sync="replica")
     kept = store.remember("another secret", sync="replica")
     (tmp_path / "away").rename(tmp_path / "gone")
-    hasty = store.scoped(deadline=1.0)
-    with pytest.raises(nf.Unavailable, match="erasure"):
-        hasty.session("chat").erase([0], confirm=nf.CONFIRMED, by="ada")
-    with pytest.raises(nf.Unavailable, match="erasure"):
-        hasty.erase(kept.id, confirm=nf.CONFIRMED, by="ada")
+    hasty = store.scoped(deadline=HASTY_S)
+    erasing_fails(lambda: hasty.session("chat").erase([0], confirm=nf.CONFIRMED, by="ada"))
+    erasing_fails(lambda: hasty.erase(kept.id, confirm=nf.CONFIRMED, by="ada"))
 
 
+@pytest.mark.usefixtures("looks_often")
 def test_an_erasure_that_waited_is_done_with_the_next_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -383,6 +405,7 @@ def test_an_erasure_that_waited_is_done_with_the_next_one(
         assert b"another secret" not in held(tmp_path / "away", "longterm-0")
 
 
+@pytest.mark.usefixtures("looks_often")
 def test_an_erasure_that_waited_is_done_by_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -400,6 +423,7 @@ def test_an_erasure_that_waited_is_done_by_itself(
         assert patient.verify(remote=True).ok
 
 
+@pytest.mark.usefixtures("looks_often")
 def test_an_erasure_whose_objects_fail_for_a_while_is_done_by_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -416,13 +440,15 @@ def test_an_erasure_whose_objects_fail_for_a_while_is_done_by_itself(
     with opened(tmp_path / "store", tmp_path / "away") as store:
         chat = store.session("chat")
         chat.append("user", "a secret", sync="replica")
+        hasty = store.scoped(deadline=HASTY_S).session("chat")
         with pytest.raises(nf.Unavailable):
-            store.scoped(deadline=0.5).session("chat").erase([0], confirm=nf.CONFIRMED, by="ada")
+            hasty.erase([0], confirm=nf.CONFIRMED, by="ada")
         answers.set()
         until(lambda: b"a secret" not in held(tmp_path / "away"))
         assert chat.get(0).state == "erased"
 
 
+@pytest.mark.usefixtures("looks_often")
 def test_nothing_is_zeroed_before_the_record_of_it_is_shipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -439,8 +465,8 @@ def test_nothing_is_zeroed_before_the_record_of_it_is_shipped(
         chat = store.session("chat")
         chat.append("user", "a secret", sync="replica")
         monkeypatch.setattr(FolderStore, "put_new", put)
-        with pytest.raises(nf.Unavailable, match="on record"):
-            store.scoped(deadline=0.5).session("chat").erase([0], confirm=nf.CONFIRMED, by="ada")
+        hasty = store.scoped(deadline=HASTY_S).session("chat")
+        erasing_fails(lambda: hasty.erase([0], confirm=nf.CONFIRMED, by="ada"), "on record")
         log = next((tmp_path / "store").glob("regions/p0/log/*.seg"))
         assert b"a secret" in held(tmp_path / "away") and b"a secret" in log.read_bytes()
         answers.set()
