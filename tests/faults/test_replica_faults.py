@@ -6,6 +6,7 @@ What was acknowledged at "replica" is there, once, in order, with its bytes.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -30,7 +31,7 @@ def test_a_store_whose_disk_is_lost_mid_write_comes_back_from_a_folder() -> None
 
 
 def test_an_object_store_that_fails_loses_answers_and_delays_puts_costs_nothing() -> None:
-    row = proven(scenarios.objects_misbehave)
+    row = proven(partial(scenarios.objects_misbehave, hits=1, away_s=0.2))
     assert all(f"x {fault}" in row.notes[0] for fault in ("fail", "cut", "slow", "lose", "late"))
 
 
