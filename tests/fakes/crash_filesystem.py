@@ -16,7 +16,8 @@ Two deaths: ``process_death`` (kill -9: the page cache lives on) and ``power_cut
 file system as the next process finds it; the old one answers every call with ``Killed``.
 
 Every call that changes something is counted in ``calls``; ``inject`` makes one of them fail, write
-short, or be the last one. All choices come from one seeded generator.
+short, or be the last one; ``before_each`` is told of each. All choices come from one seeded
+generator. What each of many deaths leaves is found in one run by ``deaths`` (``deaths.py``).
 """
 
 from __future__ import annotations
@@ -26,8 +27,7 @@ import os
 import random
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -82,12 +82,18 @@ class Fault:
         return self.nth <= self.seen < self.nth + self.count
 
 
-@dataclass
+@dataclass(frozen=True, eq=False)
 class _Change:
     """A change of names that is in the cache and not yet on the media."""
 
     directories: set[str]
-    apply: Callable[[Names], None]
+    added: Names
+    removed: str | None = None
+
+    def apply(self, names: Names) -> None:
+        if self.removed is not None:
+            names.pop(self.removed, None)
+        names.update(self.added)
 
 
 class CrashFileSystem:
@@ -109,6 +115,7 @@ class CrashFileSystem:
         self.capacity_bytes = capacity_bytes
         self.syncs_lie = syncs_lie
         self.calls: list[Call] = []
+        self.before_each: Callable[[Call], None] | None = None
         self.dead = False
         self._random = random.Random(seed)
         self._faults: list[Fault] = []
@@ -133,6 +140,21 @@ class CrashFileSystem:
         return [
             i for i, call in enumerate(self.calls) if call.op in ("fdatasync", "sync_directory")
         ]
+
+    def copy(self, seed: int) -> CrashFileSystem:
+        """The same cache and media for itself. What is open or mapped stays with this one."""
+        twin = self._like(seed)
+        inodes: dict[int, Inode] = {}
+
+        def own(names: Names) -> Names:
+            for inode in names.values():
+                if inode is not None and id(inode) not in inodes:
+                    inodes[id(inode)] = inode.copy()
+            return {name: inode and inodes[id(inode)] for name, inode in names.items()}
+
+        twin._names, twin._durable = own(self._names), own(self._durable)
+        twin._changes = [replace(each, added=own(each.added)) for each in self._changes]
+        return twin
 
     def process_death(self) -> CrashFileSystem:
         """kill -9: nothing is lost, and nothing has become durable by it."""
@@ -177,8 +199,11 @@ class CrashFileSystem:
         return None if inode is None else inode.media_content()
 
     def _successor(self) -> CrashFileSystem:
+        return self._like(self._random.getrandbits(32))
+
+    def _like(self, seed: int) -> CrashFileSystem:
         return CrashFileSystem(
-            self._random.getrandbits(32),
+            seed,
             root=self.root,
             capacity_bytes=self.capacity_bytes,
             syncs_lie=self.syncs_lie,
@@ -195,8 +220,7 @@ class CrashFileSystem:
                 if not create:
                     raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
                 with self._counted("create", path):
-                    inode = Inode()
-                    self._change({folder}, lambda names: names.__setitem__(name, inode))
+                    self._change({folder}, {name: Inode()})
             elif create:
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
             found = self._names[name]
@@ -211,12 +235,7 @@ class CrashFileSystem:
             old, new = str(source), str(target)
             if new in self._names and self._names[new] is None:
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), new)
-
-            def apply(names: Names) -> None:
-                names.pop(old, None)
-                names[new] = inode
-
-            self._change({_folder(source), _folder(target)}, apply)
+            self._change({_folder(source), _folder(target)}, {new: inode}, removed=old)
 
     def link(self, source: Path, target: Path) -> None:
         with self._guard, self._counted("link", target):
@@ -225,12 +244,12 @@ class CrashFileSystem:
             self._directory(folder)
             if name in self._names:
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), name)
-            self._change({folder}, lambda names: names.__setitem__(name, inode))
+            self._change({folder}, {name: inode})
 
     def unlink(self, path: Path) -> None:
         with self._guard, self._counted("unlink", path):
             self._inode(path)
-            self._change({_folder(path)}, lambda names: names.pop(str(path), None))
+            self._change({_folder(path)}, {}, removed=str(path))
 
     def make_directory(self, path: Path) -> None:
         with self._guard:
@@ -238,7 +257,7 @@ class CrashFileSystem:
             for folder in [*reversed(self._folders(str(path))), str(path)]:
                 if folder not in self._names:
                     with self._counted("make_directory", Path(folder)):
-                        self._change({_folder(folder)}, partial(_make_directory, folder))
+                        self._change({_folder(folder)}, {folder: None})
                 elif self._names[folder] is not None:
                     raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), folder)
 
@@ -248,7 +267,7 @@ class CrashFileSystem:
             self._directory(name)
             if any(_folder(other) == name for other in self._names):
                 raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), name)
-            self._change({_folder(name)}, lambda names: names.pop(name, None))
+            self._change({_folder(name)}, {}, removed=name)
 
     def is_directory(self, path: Path) -> bool:
         with self._guard:
@@ -280,12 +299,10 @@ class CrashFileSystem:
 
     # ---- inside ----------------------------------------------------------------------------------
 
-    def _change(self, directories: set[str], apply: Callable[[Names], object]) -> None:
-        def run(names: Names) -> None:
-            apply(names)
-
-        run(self._names)
-        self._changes.append(_Change(directories, run))
+    def _change(self, directories: set[str], added: Names, removed: str | None = None) -> None:
+        change = _Change(directories, added, removed)
+        change.apply(self._names)
+        self._changes.append(change)
 
     def _folders(self, name: str) -> list[str]:
         """Those that it lies in, the innermost first, up to the root."""
@@ -325,10 +342,6 @@ def _folder(path: Path | str) -> str:
     return str(path).rpartition("/")[0]
 
 
-def _make_directory(name: str, names: Names) -> None:
-    names[name] = None
-
-
 class _Counted:
     """Counts a call, makes its fault happen, and dies around it where that was asked for."""
 
@@ -341,6 +354,8 @@ class _Counted:
         fs = self._fs
         fs._check_alive()
         self._index = len(fs.calls)
+        if fs.before_each is not None:
+            fs.before_each(self._call)
         fs.calls.append(self._call)
         hits = [fault for fault in fs._faults if fault.hits(self._call)]
         self.fault = hits[0] if hits else None

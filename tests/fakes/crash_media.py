@@ -23,6 +23,15 @@ class Inode:
         self._versions: dict[int, list[bytes]] = {}
         self._sizes: list[int] = []
 
+    def copy(self) -> Inode:
+        """Without what is mapped."""
+        twin = Inode()
+        twin.size, twin._media_size = self.size, self._media_size
+        twin._cache, twin._pages = bytearray(self._cache), dict(self._pages)
+        twin._versions = {page: list(versions) for page, versions in self._versions.items()}
+        twin._sizes = list(self._sizes)
+        return twin
+
     # ---- the cache -------------------------------------------------------------------------------
 
     def read(self, size: int, offset: int) -> bytes:

@@ -11,6 +11,7 @@ import pytest
 
 from tests.fakes.crash_filesystem import ROOT, CrashFileSystem, Fault, Killed
 from tests.fakes.crash_media import PAGE_BYTES, SECTOR_BYTES
+from tests.fakes.deaths import deaths
 
 FILE = ROOT / "file"
 OLD, NEW = b"o" * PAGE_BYTES, b"n" * PAGE_BYTES
@@ -202,6 +203,37 @@ def test_a_kill_is_final(kill: str) -> None:
     file.close()
     after = fs.process_death()
     assert after.durable_content(FILE) == (NEW if kill == "after" else OLD)
+
+
+@pytest.mark.parametrize("death", ["power_cut", "process_death"])
+def test_deaths_leave_what_kills_at_the_same_calls_leave(death: str) -> None:
+    """And one that is looked at changes nothing for the others."""
+
+    def work(fs: CrashFileSystem) -> None:
+        overwrite(fs, NEW, OLD, NEW)
+        fs.rename(FILE, ROOT / "other")
+        durable_file(fs, NEW)
+        fs.unlink(ROOT / "other")
+        fs.sync_directory(ROOT)
+
+    def everything(fs: CrashFileSystem) -> list[tuple[str, bytes, bytes | None]]:
+        paths = [ROOT / name for name in fs.list_directory(ROOT)]
+        return [(path.name, fs.content(path), fs.durable_content(path)) for path in paths]
+
+    whole = CrashFileSystem()
+    found = deaths(whole, lambda: work(whole), lambda: None)
+    assert len(found) > 10
+    for died in found[:-1]:
+        fs = CrashFileSystem(died.call)
+        fs.kill_at(died.call)
+        with pytest.raises(Killed):
+            work(fs)
+        left = died.found(death)
+        after = fs.power_cut() if death == "power_cut" else fs.process_death()
+        assert everything(left) == everything(after)
+        cut = left.power_cut(), after.power_cut()
+        assert everything(cut[0]) == everything(cut[1])
+        left.make_directory(ROOT / "mine")
 
 
 def test_the_same_seed_gives_the_same_disk() -> None:

@@ -1,8 +1,8 @@
 """The log with a death at every call that changes something, and a failure of every such call.
 
-Two passes: the first counts the calls of a workload that rolls segments, writes groups and batches,
-seals and opens again; the second dies before and after each of them, by kill -9 or by power cut.
-Each death is followed by recovery, more appends, a power cut and another recovery.
+A workload rolls segments, writes groups and batches, seals and opens again, and dies at each of its
+calls, by kill -9 or by power cut. Each death is followed by recovery, more appends, a power cut and
+another recovery.
 
 The oracle stands outside the disk: per life of the log, what was staged and what was acknowledged.
 What is recovered must be, life for life, a run of what was staged, without a hole, that reaches at
@@ -12,11 +12,10 @@ least as far as what was acknowledged. Nothing is ever reported as corrupt: a cr
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import cache, partial
-from itertools import count
 from typing import Any
 
 import pytest
@@ -29,6 +28,7 @@ from neverforget.storage.record import Buffer, body_of, encode_turn
 from neverforget.storage.recovery import Recovered
 from neverforget.storage.spare import Submit
 from tests.fakes.crash_filesystem import ROOT, CrashFileSystem, Fault, Killed, Op
+from tests.fakes.deaths import Death, deaths
 from tests.fakes.lazy_worker import LazyWorker
 
 DIRECTORY = ROOT / "log"
@@ -48,10 +48,16 @@ class Life:
 class Oracle:
     seed: int | None = None
     lives: list[Life] = field(default_factory=list)
-    numbers: Iterator[int] = field(default_factory=count)
+    staged: int = 0
 
     def content(self, n_bytes: int) -> str:
-        return f"turn {next(self.numbers)} ".ljust(n_bytes, "·")[:n_bytes]
+        text = f"turn {self.staged} ".ljust(n_bytes, "·")[:n_bytes]
+        self.staged += 1
+        return text
+
+    def copy(self) -> Oracle:
+        lives = [Life(list(life.batches), life.acknowledged) for life in self.lives]
+        return Oracle(self.seed, lives, self.staged)
 
 
 def create(fs: CrashFileSystem) -> None:
@@ -167,28 +173,31 @@ def workload(fs: CrashFileSystem, oracle: Oracle) -> None:
 
 
 @cache
-def calls_of_workload(seed: int | None) -> tuple[int, list[Op]]:
+def calls_of_workload(seed: int | None) -> list[Op]:
     fs = CrashFileSystem()
     create(fs)
     first = len(fs.calls)
     workload(fs, Oracle(seed))
-    return first, [call.op for call in fs.calls]
+    return [call.op for call in fs.calls[first:]]
 
 
-def changing(seed: int | None) -> list[int]:
-    first, calls = calls_of_workload(seed)
-    return [i for i in range(first, len(calls)) if calls[i] not in ("pread", "map")]
+def dying(
+    worker: int | None, seed: int = 0, life: Callable[[CrashFileSystem, Oracle], None] = workload
+) -> list[Death[Oracle]]:
+    """At any call of ``life``, with what was staged and acknowledged by then."""
+    fs, oracle = CrashFileSystem(seed), Oracle(worker)
+    create(fs)
+    return deaths(fs, lambda: life(fs, oracle), oracle.copy)
 
 
-FIRST, CALLS = calls_of_workload(None)
-CHANGING = changing(None)
+CALLS = calls_of_workload(None)
 # Without a worker everything is made where it is needed; with one, a seed is an interleaving.
 # Seeds of the order in which a second thread gets to its work; None: there is no second thread.
 WORKERS = [None, 1, 2, *(pytest.param(seed, marks=pytest.mark.long) for seed in (3, 4, 5, 6))]
 
 
 def test_the_workload_meets_every_kind_of_call() -> None:
-    assert set(CALLS[FIRST:]) >= {
+    assert set(CALLS) >= {
         "create",
         "allocate",
         "pwrite",
@@ -196,32 +205,22 @@ def test_the_workload_meets_every_kind_of_call() -> None:
         "rename",
         "sync_directory",
     }
-    assert CALLS[FIRST:].count("fdatasync") > 2 * GROUPS
+    assert CALLS.count("fdatasync") > 2 * GROUPS
 
 
 @pytest.mark.parametrize("death", ["power_cut", "process_death"])
-@pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("worker", WORKERS)
-def test_a_death_at_any_call_loses_nothing_acknowledged(
-    death: str, after: bool, worker: int | None
-) -> None:
-    for call in changing(worker):
-        fs = CrashFileSystem(call)
-        oracle = Oracle(worker)
-        create(fs)
-        fs.kill_at(call, after=after)
-        with pytest.raises(Killed):
-            workload(fs, oracle)
-        fs = fs.power_cut() if death == "power_cut" else fs.process_death()
-        live(fs, oracle, 3, 1 + call % 3, orderly=call % 4 == 0)
+def test_a_death_at_any_call_loses_nothing_acknowledged(death: str, worker: int | None) -> None:
+    for died in dying(worker):
+        fs, oracle = died.found(death), died.told
+        live(fs, oracle, 3, 1 + died.call % 3, orderly=died.call % 4 == 0)
         verify_whole(fs.power_cut(), oracle, 4)
 
 
 @pytest.mark.parametrize("death", ["power_cut", "process_death"])
 @pytest.mark.parametrize("worker", WORKERS)
 def test_a_death_amid_any_write_loses_nothing_acknowledged(death: str, worker: int | None) -> None:
-    first, calls = calls_of_workload(worker)
-    for number in range(1, calls[first:].count("pwrite") + 1):
+    for number in range(1, calls_of_workload(worker).count("pwrite") + 1):
         fs = CrashFileSystem(number)
         oracle = Oracle(worker)
         create(fs)
@@ -235,26 +234,16 @@ def test_a_death_amid_any_write_loses_nothing_acknowledged(death: str, worker: i
 
 def test_deaths_of_recovery_itself_lose_nothing() -> None:
     """Power fails with a group half on the disk, and again at every call of the recovery of it."""
-
-    def broken(seed: int) -> tuple[CrashFileSystem, Oracle]:
-        fs, oracle = CrashFileSystem(seed), Oracle()
-        create(fs)
-        fs.kill_at(CHANGING[len(CHANGING) // 2 + seed % 7])
-        with pytest.raises(Killed):
-            workload(fs, oracle)
-        return fs.power_cut() if seed % 2 else fs.process_death(), oracle
-
-    for seed in range(8):
-        fs, oracle = broken(seed)
-        verify_whole(fs, oracle, 3)
-        for call in range(len(fs.calls)):
-            fs, oracle = broken(seed)
-            fs.kill_at(call, after=bool(call % 2))
-            with pytest.raises(Killed):
-                verify_whole(fs, oracle, 3)
-            fs = fs.power_cut() if call % 3 else fs.process_death()
-            live(fs, oracle, 4, 1)
-            verify_whole(fs.power_cut(), oracle, 5)
+    found = dying(None)
+    for number in range(8):
+        died = found[len(found) // 2 + number]
+        fs, oracle = died.found("power_cut" if number % 2 else "process_death"), died.told
+        recovering = deaths(fs, partial(verify_whole, fs, oracle, 3), oracle.copy)
+        assert len(recovering) > 2
+        for again in recovering:
+            fs = again.found("power_cut" if again.call % 3 else "process_death")
+            live(fs, again.told, 4, 1)
+            verify_whole(fs.power_cut(), again.told, 5)
 
 
 def test_an_append_after_a_torn_tail_survives_the_next_crash() -> None:
@@ -304,8 +293,7 @@ def test_a_failure_of_any_call_is_reported_and_loses_nothing(
 ) -> None:
     """A failed sync is followed by syncs that succeed and do nothing: whoever retries it loses."""
     met = 0
-    first, calls = calls_of_workload(worker)
-    for nth in range(1, calls[first:].count(op) + 1):
+    for nth in range(1, calls_of_workload(worker).count(op) + 1):
         fs, oracle = CrashFileSystem(nth), Oracle(worker)
         create(fs)
         fs.inject(Fault(op, nth=nth, error=number))
@@ -321,7 +309,7 @@ def test_a_failure_of_any_call_is_reported_and_loses_nothing(
 
 @pytest.mark.parametrize("short", [0, 1, 63, 64, 100, 511, 512, 4096])
 def test_a_short_write_is_never_acknowledged(short: int) -> None:
-    for nth in range(1, CALLS[FIRST:].count("pwrite") + 1):
+    for nth in range(1, CALLS.count("pwrite") + 1):
         fs, oracle = CrashFileSystem(nth), Oracle()
         create(fs)
         fs.inject(Fault("pwrite", nth=nth, short=short))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from neverforget.storage.longterm_unchunked import Unchunked
 from neverforget.storage.record import body_of, read_header
 from neverforget.storage.region_options import RegionOptions
 from tests.fakes.crash_filesystem import ROOT, CrashFileSystem, Killed
+from tests.fakes.deaths import deaths
 from tests.storage.small_longterm import (
     SPLITTER,
     LongTermBench,
@@ -311,37 +313,30 @@ def test_a_chunking_is_complete_or_not_begun(death: str) -> None:
     """A death at every call of it. Whoever chunks is told by the log that it is not done, and does
     it again: the same, or nothing more.
     """
-    counted = CrashFileSystem()
-    b = furnished(counted)
-    before, first = seen(b), len(counted.calls)
-    chunk(b)
-    after, last = seen(b), len(counted.calls)
-    assert any(c.op == "rename" for c in counted.calls[first:last]), "it spans segments"
+    fs = CrashFileSystem()
+    b = furnished(fs)
+    before, first = seen(b), len(fs.calls)
+    died_at = deaths(fs, partial(chunk, b), lambda: None)
+    after = seen(b)
+    assert any(c.op == "rename" for c in fs.calls[first:]), "it spans segments"
     outcomes = set()
-    for call in range(first, last):
-        for late in (False, True):
-            fs = CrashFileSystem(call)
-            b = furnished(fs)
-            fs.kill_at(call, after=late)
-            with pytest.raises(Killed):
-                chunk(b)
-                fs.sync_directory(ROOT)  # the last call, and then one more
-            b.fs = fs.power_cut() if death == "power_cut" else fs.process_death()
-            b.region = b.open()
-            found = seen(b)
-            assert found in (before, after), "neither begun nor complete"
-            outcomes.add(found == after)
-            assert [f for f in b.region.verify() if f.severity == "error"] == []
-            queue = Unchunked(b.region.state, 1_000)
-            queue.follow()
-            assert queue.waiting == (found == before)
-            assert len(b.audit(operation="chunk")) == (found == after)
-            chunk(b)
-            assert seen(b) == after
-            assert len(b.audit(operation="chunk")) == 1
-            b.reopen()
-            assert seen(b) == after
-            b.region.close()
+    for died in died_at:
+        b.fs = died.found(death)
+        b.region = b.open()
+        found = seen(b)
+        assert found in (before, after), "neither begun nor complete"
+        outcomes.add(found == after)
+        assert [f for f in b.region.verify() if f.severity == "error"] == []
+        queue = Unchunked(b.region.state, 1_000)
+        queue.follow()
+        assert queue.waiting == (found == before)
+        assert len(b.audit(operation="chunk")) == (found == after)
+        chunk(b)
+        assert seen(b) == after
+        assert len(b.audit(operation="chunk")) == 1
+        b.reopen()
+        assert seen(b) == after
+        b.region.close()
     assert outcomes == {False, True}
 
 

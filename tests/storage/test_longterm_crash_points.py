@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -16,7 +17,8 @@ import pytest
 from neverforget.storage.errors import NotFound, OutOfSpace, Poisoned
 from neverforget.storage.longterm_results import Changes, MemoryFilter
 from neverforget.storage.region_options import RegionOptions
-from tests.fakes.crash_filesystem import ROOT, CrashFileSystem, Fault, Killed
+from tests.fakes.crash_filesystem import ROOT, CrashFileSystem, Fault
+from tests.fakes.deaths import deaths
 from tests.storage.failed_syncs import after_failed_syncs
 from tests.storage.small_longterm import LongTermBench, everything, memory_id
 
@@ -87,55 +89,48 @@ def every_byte(fs: CrashFileSystem) -> bytes:
     return found
 
 
-def expected(operation: str) -> tuple[dict[str, str], dict[str, str], Any, int, bytes]:
-    """What is seen before and after, the answer, the call the deletion begins at, all bytes."""
+def expected(operation: str) -> tuple[dict[str, str], dict[str, str], Any, bytes]:
+    """What is seen before and after, the answer, all bytes."""
     fs = CrashFileSystem()
     b = furnished(fs)
-    before, first = seen(b), len(fs.calls)
+    before = seen(b)
     answer = DELETIONS[operation](b)
-    return before, seen(b), answer, first, every_byte(fs)
+    return before, seen(b), answer, every_byte(fs)
 
 
 @pytest.mark.parametrize("operation", DELETIONS)
 @pytest.mark.parametrize("death", ["power_cut", "process_death"])
 def test_a_deletion_is_complete_or_not_begun(operation: str, death: str) -> None:
-    before, after, answer, first, every = expected(operation)
-    counted = CrashFileSystem()
-    DELETIONS[operation](furnished(counted))
+    before, after, answer, every = expected(operation)
     outcomes = set()
-    for call in range(first, len(counted.calls)):
-        for late in (False, True):
-            fs = CrashFileSystem(call)
-            b = furnished(fs)
-            entries = len(b.audit())
-            fs.kill_at(call, after=late)
-            with pytest.raises(Killed):
-                DELETIONS[operation](b)
-                fs.sync_directory(ROOT)  # the last call, and then one more
-            b.fs = fs = fs.power_cut() if death == "power_cut" else fs.process_death()
-            b.region = b.open()
-            found = seen(b)
-            assert found in (before, after), "neither begun nor complete"
-            done = found == after
-            outcomes.add(done)
-            assert len(b.audit()) == entries + done, "the audit says otherwise"
-            if done:
-                gone = {id_ for id_ in before if id_ not in after}
-                for word in (b"one", b"two", b"four", b"summary", b"reader"):
-                    if CANARY.encode() + b" " + word not in every:
-                        assert CANARY.encode() + b" " + word not in every_byte(fs)
-                for id_ in gone:
-                    with pytest.raises(NotFound):
-                        b.region.get(id_, include_forgotten=True)
-            assert [f for f in b.region.verify() if f.severity == "error"] == []
-            again: Any = DELETIONS[operation](b)
-            ids = [getattr(a, "ids", None) for a in (again, answer)]
-            assert ids[0] == ids[1], "the repeat is told something else"
-            assert seen(b) == after
-            assert len(b.audit()) == entries + 1
-            b.reopen()
-            assert seen(b) == after
-            b.region.close()
+    fs = CrashFileSystem()
+    b = furnished(fs)
+    entries, drawn = len(b.audit()), b.drawn
+    for died in deaths(fs, partial(DELETIONS[operation], b), lambda: None):
+        b.fs, b.drawn = died.found(death), drawn
+        b.region = b.open()
+        found = seen(b)
+        assert found in (before, after), "neither begun nor complete"
+        done = found == after
+        outcomes.add(done)
+        assert len(b.audit()) == entries + done, "the audit says otherwise"
+        if done:
+            gone = {id_ for id_ in before if id_ not in after}
+            for word in (b"one", b"two", b"four", b"summary", b"reader"):
+                if CANARY.encode() + b" " + word not in every:
+                    assert CANARY.encode() + b" " + word not in every_byte(b.fs)
+            for id_ in gone:
+                with pytest.raises(NotFound):
+                    b.region.get(id_, include_forgotten=True)
+        assert [f for f in b.region.verify() if f.severity == "error"] == []
+        again: Any = DELETIONS[operation](b)
+        ids = [getattr(a, "ids", None) for a in (again, answer)]
+        assert ids[0] == ids[1], "the repeat is told something else"
+        assert seen(b) == after
+        assert len(b.audit()) == entries + 1
+        b.reopen()
+        assert seen(b) == after
+        b.region.close()
     assert outcomes == {False, True}
 
 
@@ -144,7 +139,7 @@ def test_a_failed_sync_leaves_a_deletion_complete_or_not_begun(operation: str) -
     """The sync in front of it, of its record, of the zeros, of the end: each fails once, and later
     ones succeed falsely.
     """
-    before, after, _, _, _ = expected(operation)
+    before, after, _, _ = expected(operation)
     for found, _, b in after_failed_syncs(furnished, DELETIONS[operation], seen):
         assert found in (before, after) and seen(b) == after
         assert [f for f in b.region.verify() if f.severity == "error"] == []
@@ -220,28 +215,19 @@ def open_bench(fs: CrashFileSystem) -> LongTermBench:
 
 @pytest.mark.parametrize("death", ["power_cut", "process_death"])
 def test_a_death_at_any_call_keeps_every_promise(death: str) -> None:
-    counted = CrashFileSystem()
-    whole = Life()
-    b = open_bench(counted)
-    first = len(counted.calls)
-    whole.run(b, 33)
-    last = len(counted.calls)
-    whole.run(b, 2)
-    for call in range(first, last):
-        if counted.calls[call].op in ("pread", "map"):
-            continue
-        fs, life = CrashFileSystem(call), Life()
+    fs, whole = CrashFileSystem(), Life()
+    first = open_bench(fs)
+    found = deaths(fs, lambda: whole.run(first, 33), lambda: (whole.done, first.drawn))
+    whole.run(first, 2)
+    for died in found:
+        fs, life = died.found(death), Life()
         b = open_bench(fs)
-        fs.kill_at(call, after=call % 3 == 0)
-        with pytest.raises(Killed):
-            life.run(b, 33)
-        fs = fs.power_cut() if death == "power_cut" else fs.process_death()
-        b = open_bench(fs)
-        found = seen(b)
-        assert found in (whole.told[life.done], whole.told[life.done + 1])
+        life.done, b.drawn = died.told
+        before = seen(b)
+        assert before in (whole.told[life.done], whole.told[life.done + 1])
         if life.done:
             life.ask(b, life.done)
-            assert seen(b) == found, "a repeat changed something"
+            assert seen(b) == before, "a repeat changed something"
         life.ask(b, life.done + 1)
         life.done += 1
         life.told = dict(whole.told)

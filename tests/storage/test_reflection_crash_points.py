@@ -8,7 +8,7 @@ happened, at the end everything is as if nothing had; and what was acknowledged 
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,7 +17,8 @@ from neverforget.storage.errors import Poisoned
 from neverforget.storage.record import encode_turn
 from neverforget.storage.region import Region
 from neverforget.storage.region_options import RegionOptions
-from tests.fakes.crash_filesystem import ROOT, CrashFileSystem, Fault, Killed
+from tests.fakes.crash_filesystem import ROOT, CrashFileSystem, Fault
+from tests.fakes.deaths import deaths
 
 DIRECTORY = ROOT / "p0"
 STORE_ID = "store"
@@ -183,27 +184,17 @@ def workload(fs: CrashFileSystem, life: Life) -> None:
     life.live(fs)
 
 
-def changing() -> Iterator[int]:
-    fs = CrashFileSystem()
-    create(fs)
-    first = len(fs.calls)
-    workload(fs, Life([]))
-    return (i for i in range(first, len(fs.calls)) if fs.calls[i].op not in ("pread", "map"))
-
-
 @pytest.mark.parametrize("death", ["power_cut", "process_death"])
 def test_a_death_at_any_call_changes_nothing_in_the_end(death: str) -> None:
     states = undisturbed()
-    for call in changing():
-        fs, life = CrashFileSystem(call), Life(states)
-        create(fs)
-        fs.kill_at(call, after=call % 3 == 0)
-        with pytest.raises(Killed):
-            workload(fs, life)
-        fs = fs.power_cut() if death == "power_cut" else fs.process_death()
-        life.live(fs)
-        fs = fs.power_cut()
-        region = open_region(fs)
+    fs, whole = CrashFileSystem(), Life(states)
+    create(fs)
+    for died in deaths(fs, lambda: workload(fs, whole), lambda: (whole.done, list(whole.told))):
+        life = Life(states)
+        life.done, life.told = died.told
+        after = died.found(death)
+        life.live(after)
+        region = open_region(after.power_cut())
         assert observed(region) == states[-1]
         assert [f for f in region.verify() if f.severity == "error"] == []
         region.close()

@@ -9,8 +9,8 @@ told.
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 import pytest
 
@@ -21,7 +21,8 @@ from neverforget.storage.region import Region
 from neverforget.storage.region_options import RegionOptions
 from neverforget.storage.results import TurnFlag
 from neverforget.storage.spare import Submit
-from tests.fakes.crash_filesystem import ROOT, CrashFileSystem, Fault, Killed
+from tests.fakes.crash_filesystem import ROOT, CrashFileSystem, Fault
+from tests.fakes.deaths import deaths
 from tests.fakes.lazy_worker import LazyWorker
 
 DIRECTORY = ROOT / "p0"
@@ -44,9 +45,15 @@ class Client:
     done: int = 0
     worker: int | None = None  # the seed of a worker's interleaving; None: there is none
 
+    def copy(self) -> Client:
+        hidden, erased, erasing = (
+            {session: set(seqs) for session, seqs in each.items()}
+            for each in (self.hidden, self.erased, self.erasing)
+        )
+        return Client(dict(self.seqs), hidden, erased, erasing, self.done, self.worker)
+
 
 # Two of everything at least: hides, erasures, keys, batches; and four segments with side files.
-# There is a death at each of its calls, so the time grows with the square.
 STEPS = 24
 
 
@@ -188,44 +195,22 @@ def workload(fs: CrashFileSystem, client: Client) -> None:
     live(fs, client, 4)
 
 
-def calls_of_workload(worker: int | None = None) -> tuple[int, list[str]]:
-    fs = CrashFileSystem()
-    create(fs)
-    first = len(fs.calls)
-    workload(fs, Client(worker=worker))
-    return first, [call.op for call in fs.calls]
-
-
-def changing(worker: int | None) -> Iterator[int]:
-    first, calls = calls_of_workload(worker)
-    return (i for i in range(first, len(calls)) if calls[i] not in ("pread", "map"))
-
-
 @pytest.mark.parametrize("death", ["power_cut", "process_death"])
 @pytest.mark.parametrize("worker", [None, 1, pytest.param(2, marks=pytest.mark.long)])
 def test_a_death_at_any_call_keeps_every_promise(death: str, worker: int | None) -> None:
-    for call in changing(worker):
-        fs, client = CrashFileSystem(call), Client(worker=worker)
-        create(fs)
-        fs.kill_at(call, after=call % 3 == 0)
-        with pytest.raises(Killed):
-            workload(fs, client)
-        finish(fs.power_cut() if death == "power_cut" else fs.process_death(), client)
+    fs, client = CrashFileSystem(), Client(worker=worker)
+    create(fs)
+    for died in deaths(fs, lambda: workload(fs, client), client.copy):
+        finish(died.found(death), died.told)
 
 
 def test_a_death_in_creation_is_finished_by_the_next() -> None:
     """A region that was never finished is created anew; one that was is left alone."""
-    counted = CrashFileSystem()
-    create(counted)
-    for call in range(len(counted.calls)):
-        for seed, after in ((1, False), (2, True), (3, False)):
-            fs = CrashFileSystem(seed)
-            fs.kill_at(call, after=after)
-            with pytest.raises(Killed):
-                create(fs)
-            fs = fs.process_death() if seed == 3 else fs.power_cut()
+    for death in ("power_cut", "process_death"):
+        fs = CrashFileSystem()
+        for died in deaths(fs, partial(create, fs), Client):
+            fs, client = died.found(death), died.told
             create(fs)
-            client = Client()
             live(fs, client, 4)
             finish(fs.power_cut(), client)
 
@@ -247,8 +232,12 @@ def test_a_failed_sync_then_false_ones_lose_nothing() -> None:
     """EIO at every sync in turn. The owner is opened anew at once, in the same process, and the
     client repeats what was left open.
     """
-    first, calls = calls_of_workload()
-    for nth in range(1, calls[first:].count("fdatasync") + 1):
+    counted = CrashFileSystem()
+    create(counted)
+    first = len(counted.calls)
+    workload(counted, Client())
+    syncs = sum(call.op == "fdatasync" for call in counted.calls[first:])
+    for nth in range(1, syncs + 1):
         fs, client = CrashFileSystem(nth), Client()
         create(fs)
         fs.inject(Fault("fdatasync", nth=nth, error=errno.EIO))

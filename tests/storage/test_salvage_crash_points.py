@@ -13,7 +13,8 @@ import pytest
 from neverforget.storage.longterm import LongTermRegion
 from neverforget.storage.region import Region
 from neverforget.storage.salvage_results import Piece
-from tests.fakes.crash_filesystem import ROOT, CrashFileSystem, Killed
+from tests.fakes.crash_filesystem import ROOT, CrashFileSystem
+from tests.fakes.deaths import deaths
 from tests.storage.parted import STREAM, Parted, PartedLongTerm, read
 from tests.storage.small_longterm import OPTIONS as LONGTERM_OPTIONS
 from tests.storage.small_longterm import STORE_ID, LongTermBench
@@ -108,9 +109,9 @@ def seen_in_memories(region: Owned) -> Any:
     return found, relations, operations
 
 
-def loaded(directory: Path, seed: int = 0) -> CrashFileSystem:
+def loaded(directory: Path) -> CrashFileSystem:
     """A disk with these files on it, all of them durable."""
-    fs = CrashFileSystem(seed)
+    fs = CrashFileSystem()
     for path in (directory, *sorted(directory.rglob("*"))):
         inside = DIRECTORY / path.relative_to(directory)
         if path.is_dir():
@@ -143,29 +144,23 @@ KINDS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("death", ["kill", "power cut"])
+@pytest.mark.parametrize("death", ["process_death", "power_cut"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_salvage_may_die_anywhere(kind: str, death: str, tmp_path: Path) -> None:
     make, open_region, seen = KINDS[kind]
     directory, found = make(tmp_path)
     assert len(found) > 2
     fs = loaded(directory)
-    begins = len(fs.calls)
-    region = salvage(fs, open_region, found)
-    wanted = seen(region)
-    region.close()
-    for call in range(begins, len(fs.calls)):
-        shaken = loaded(directory, seed=call)
-        shaken.kill_at(call)
-        try:
-            salvage(shaken, open_region, found)
-        except Killed:
-            pass
-        after = shaken.process_death() if death == "kill" else shaken.power_cut()
+    salvaged: list[Owned] = []
+    died_at = deaths(fs, lambda: salvaged.append(salvage(fs, open_region, found)), lambda: None)
+    wanted = seen(salvaged[0])
+    salvaged[0].close()
+    for died in died_at:
+        after = died.found(death)
         region = salvage(after, open_region, found)
-        assert seen(region) == wanted, call
+        assert seen(region) == wanted, died.call
         region.close()
         region = open_region(after)
-        assert seen(region) == wanted, call
+        assert seen(region) == wanted, died.call
         assert [finding.kind for finding in region.verify() if finding.severity == "error"] == []
         region.close()

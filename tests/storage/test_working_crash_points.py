@@ -8,6 +8,7 @@ what was acknowledged is there, and nothing else but the change that was under w
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -18,7 +19,8 @@ from neverforget.storage.log_heads import heads_of
 from neverforget.storage.longterm_results import Changes
 from neverforget.storage.region_options import RegionOptions
 from neverforget.storage.working_results import WorkingTask
-from tests.fakes.crash_filesystem import ROOT, CrashFileSystem, Killed
+from tests.fakes.crash_filesystem import ROOT, CrashFileSystem
+from tests.fakes.deaths import deaths
 from tests.storage.failed_syncs import after_failed_syncs
 from tests.storage.small_longterm import LongTermBench, memory_id
 from tests.storage.small_working import MINE, told, work
@@ -66,45 +68,40 @@ CHANGES: dict[str, Callable[[LongTermBench], object]] = {
 }
 
 
-def expected(change: str) -> tuple[Any, Any, object, int, int]:
-    fs = CrashFileSystem()
-    b = furnished(fs)
-    before, first = seen(b), len(fs.calls)
+def expected(change: str) -> tuple[Any, Any, object]:
+    b = furnished(CrashFileSystem())
+    before = seen(b)
     answer = CHANGES[change](b)
-    return before, seen(b), answer, first, len(fs.calls)
+    return before, seen(b), answer
 
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("death", ["power_cut", "process_death"])
 def test_a_change_is_complete_or_not_begun(change: str, death: str) -> None:
-    before, after, answer, first, last = expected(change)
+    before, after, answer = expected(change)
     assert before != after
     outcomes = set()
-    for call in range(first, last):
-        for late in (False, True):
-            fs = CrashFileSystem(call)
-            b = furnished(fs)
-            fs.kill_at(call, after=late)
-            with pytest.raises(Killed):
-                CHANGES[change](b)
-                fs.sync_directory(ROOT)  # the last call, and then one more
-            b.fs = fs.power_cut() if death == "power_cut" else fs.process_death()
-            b.region = b.open()
-            found = seen(b)
-            assert found in (before, after), "neither begun nor complete"
-            outcomes.add(found == after)
-            assert [f for f in b.region.verify() if f.severity == "error"] == []
-            assert CHANGES[change](b) == answer, "the repeat is told something else"
-            assert seen(b) == after
-            b.reopen()
-            assert seen(b) == after
-            b.region.close()
+    fs = CrashFileSystem()
+    b = furnished(fs)
+    drawn = b.drawn
+    for died in deaths(fs, partial(CHANGES[change], b), lambda: None):
+        b.fs, b.drawn = died.found(death), drawn
+        b.region = b.open()
+        found = seen(b)
+        assert found in (before, after), "neither begun nor complete"
+        outcomes.add(found == after)
+        assert [f for f in b.region.verify() if f.severity == "error"] == []
+        assert CHANGES[change](b) == answer, "the repeat is told something else"
+        assert seen(b) == after
+        b.reopen()
+        assert seen(b) == after
+        b.region.close()
     assert outcomes == {False, True}
 
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_failed_sync_leaves_a_change_complete_or_not_begun(change: str) -> None:
-    before, after, answer, _, _ = expected(change)
+    before, after, answer = expected(change)
     for found, again, b in after_failed_syncs(furnished, CHANGES[change], seen):
         assert found in (before, after) and again == answer
         assert seen(b) == after
@@ -140,24 +137,17 @@ def test_a_longer_life_with_a_death_at_every_call(death: str) -> None:
     whole = Life()
     fs = CrashFileSystem()
     b = LongTermBench(DIRECTORY, fs=fs, options=OPTIONS, lock=False)
-    first = len(fs.calls)
-    whole.live(b, 80)
+    found = deaths(fs, lambda: whole.live(b, 80), lambda: (whole.done, b.drawn))
     state = b.region.state
     kinds = [kind for heads, _ in heads_of(state.log, state.log_seed) for kind in heads["kind"]]
     assert Kind.WORKING_STATE in kinds and len(state.log.segments()) > 1
-    for call in range(first, len(fs.calls), 3):
-        fs = CrashFileSystem(call)
-        b = LongTermBench(DIRECTORY, fs=fs, options=OPTIONS, lock=False)
+    for died in found[::3]:
         life = Life()
-        fs.kill_at(call, after=bool(call % 2))
-        with pytest.raises(Killed):
-            life.live(b, 80)
-            fs.sync_directory(ROOT)
-        b.fs = fs.power_cut() if death == "power_cut" else fs.process_death()
+        life.done, b.drawn = died.told
+        b.fs = died.found(death)
         b.region = b.open()
-        found = seen(b)
         told_by = (whole.told.get(life.done), whole.told.get(life.done + 1))
-        assert found in told_by or life.done == 0
+        assert seen(b) in told_by or life.done == 0
         life.live(b, min(life.done + 3, 80))
         assert seen(b) == whole.told[life.done]
         assert [f for f in b.region.verify() if f.severity == "error"] == []
