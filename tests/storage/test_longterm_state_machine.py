@@ -531,7 +531,7 @@ def test_a_region_behaves_like_its_model() -> None:
     run_state_machine_as_test(
         LongTermMachine,
         settings=settings(
-            max_examples=30, stateful_step_count=40, deadline=None,
+            max_examples=16, stateful_step_count=40, deadline=None,
             suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
         ),
     )  # fmt: skip

@@ -339,7 +339,7 @@ def test_a_region_behaves_like_its_model_whatever_dies(request: pytest.FixtureRe
     run_state_machine_as_test(
         RegionMachine,
         settings=settings(
-            max_examples=500 if request.config.getoption("--long") else 40,
+            max_examples=500 if request.config.getoption("--long") else 24,
             stateful_step_count=40,
             suppress_health_check=list(HealthCheck),  # pyright: ignore[reportArgumentType]
         ),

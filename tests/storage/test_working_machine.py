@@ -339,7 +339,7 @@ def run(examples: int, steps: int, **how: Any) -> None:
 
 
 def test_working_memories_behave_like_their_model() -> None:
-    run(20, 25)
+    run(14, 25)
 
 
 @pytest.mark.long
