@@ -33,6 +33,7 @@ from neverforget.storage.errors import (
     NeverforgetError,
     Overloaded,
     Unavailable,
+    UnsupportedFormat,
 )
 from neverforget.storage.longterm_results import MemoryFilter
 from neverforget.storage.longterm_view import LongTermView
@@ -310,7 +311,9 @@ def _of_embedder(error: NeverforgetError) -> NeverforgetError:
     return Unavailable(error.message)
 
 
-def _not_open(error: NeverforgetError) -> Unavailable:
+def _not_open(error: NeverforgetError) -> NeverforgetError:
+    if isinstance(error, UnsupportedFormat):
+        return UnsupportedFormat(f"the search index cannot be opened: {error.message}")
     return Unavailable(
         f"the search index cannot be opened now: {error.message}; it is tried again",
         outcome="not_applied",

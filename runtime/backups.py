@@ -26,14 +26,15 @@ from neverforget.runtime.store_directory import (
 )
 from neverforget.runtime.store_path import real_path, typed_errors
 from neverforget.runtime.times import from_us
-from neverforget.storage.atomic_file import read_checked, write_atomic, write_checked
+from neverforget.storage.atomic_file import write_atomic, write_checked
 from neverforget.storage.clock import SystemClock
 from neverforget.storage.copy_verification import verify_copy
 from neverforget.storage.durable_directory import make_durable_directory
 from neverforget.storage.epoch import EPOCH_FILE, read_epoch
-from neverforget.storage.errors import Corrupt, NotFound
+from neverforget.storage.errors import NotFound
 from neverforget.storage.filesystem import LocalFileSystem
 from neverforget.storage.identity import IDENTITY_FILE, store_identity, write_identity
+from neverforget.storage.versioned_file import read_versioned
 
 BACKUP_FILE = "BACKUP"
 _VERSION = 1
@@ -132,11 +133,7 @@ def _is_one(path: Path) -> bool:
 
 
 def _read(path: Path) -> _Made:
-    file = path / BACKUP_FILE
-    try:
-        return msgspec.json.decode(read_checked(LocalFileSystem(), file), type=_Made)
-    except msgspec.MsgspecError as error:
-        raise Corrupt(f"{file} cannot be read: {error}", file=str(file)) from error
+    return read_versioned(LocalFileSystem(), path / BACKUP_FILE, _Made, _VERSION, "is damaged")
 
 
 def _directory(path: Path, log: str) -> Path:

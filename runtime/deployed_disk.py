@@ -21,9 +21,9 @@ from neverforget.runtime.deployment import Description
 from neverforget.runtime.store_directory import REGIONS_FOLDER
 from neverforget.runtime.store_path import typed_errors
 from neverforget.runtime.stored_settings import store_toml
-from neverforget.storage.atomic_file import read_checked, write_atomic, write_checked
+from neverforget.storage.atomic_file import write_atomic, write_checked
 from neverforget.storage.durable_directory import make_durable_directory
-from neverforget.storage.errors import Corrupt, InvalidArgument, NotFound, UnsupportedFormat
+from neverforget.storage.errors import InvalidArgument, NotFound, UnsupportedFormat
 from neverforget.storage.filesystem import FileSystem, LocalFileSystem
 from neverforget.storage.identity import (
     IDENTITY_FILE,
@@ -31,11 +31,13 @@ from neverforget.storage.identity import (
     store_identity,
     write_identity,
 )
+from neverforget.storage.versioned_file import read_versioned
 
 if TYPE_CHECKING:
     from neverforget.storage.region_options import RegionOptions
 
 DEPLOYED_FILE = "DEPLOYED"
+_VERSION = 1
 _IGNORED = {"lost+found"}
 _VARIABLE = re.compile(r"\$(\w+|\{\w+\})")
 
@@ -49,6 +51,7 @@ class Disk(msgspec.Struct, frozen=True):
     disk: str
     description: Description | None = None
     holds: tuple[int, ...] = ()
+    version: int = _VERSION  # of the file
 
 
 def look(path: str) -> Disk:
@@ -84,13 +87,9 @@ def _look(path: Path) -> Disk:
 
 
 def read_disk(path: Path) -> Disk:
-    """What stands in DEPLOYED. NotFound, Corrupt."""
+    """What stands in DEPLOYED. NotFound, Corrupt, UnsupportedFormat."""
     file = path / DEPLOYED_FILE
-    content = read_checked(LocalFileSystem(), file)
-    try:
-        found = msgspec.json.decode(content, type=Disk)
-    except msgspec.MsgspecError as error:
-        raise Corrupt(f"{file} cannot be read: {error}", file=str(file)) from error
+    found = read_versioned(LocalFileSystem(), file, Disk, _VERSION, "is damaged")
     return replace(found, path=str(path), holds=())
 
 

@@ -20,6 +20,7 @@ from neverforget.storage.errors import Corrupt, InvalidArgument, NotFound, Unava
 from neverforget.storage.object_store import ObjectStore, open_object_store
 from neverforget.storage.shipping_mark import SHIPPED_FILE
 from neverforget.storage.shipping_object import settings_key
+from neverforget.storage.versioned_file import decode_versioned
 
 log = logging.getLogger(__name__)
 _VERSION = 1
@@ -64,7 +65,7 @@ def publish(regions: Path, store_id: str, config: Config) -> None:
 
 def read_settings(url: str, store_id: str | None = None) -> StoredSettings:
     """Of the one store that is shipped there, or of ``store_id``. Raises NotFound,
-    InvalidArgument (there are several), Corrupt, Unavailable.
+    InvalidArgument (there are several), Corrupt, UnsupportedFormat, Unavailable.
     """
     store = open_object_store(url)
     found = [store_id] if store_id is not None else _stores(store)
@@ -78,12 +79,10 @@ def read_settings(url: str, store_id: str | None = None) -> StoredSettings:
     stored = store.get(key)
     if stored is None:
         raise NotFound(f"no store {found[0]} is shipped to {store.name}")
-    try:
-        read = msgspec.json.decode(stored.data, type=StoredSettings)
-    except msgspec.MsgspecError as error:
-        raise Corrupt(f"{key} in {store.name} is damaged: {error}", file=key) from error
-    if read.version != _VERSION or read.store_id != found[0]:
-        raise Corrupt(f"{key} in {store.name} is not of this store or version", file=key)
+    name = f"{key} in {store.name}"
+    read = decode_versioned(stored.data, name, StoredSettings, _VERSION, "is damaged")
+    if read.store_id != found[0]:
+        raise Corrupt(f"{name} is not of this store", file=key)
     return read
 
 

@@ -139,6 +139,9 @@ def prepare(
             f"{path} was not restored, or backed up, to the end; run neverforget restore on it "
             "again, or make the backup anew in an empty folder"
         )
+    if fs.exists(path / IDENTITY_FILE):
+        # Before its settings: a newer version may have others.
+        check_identity(fs, path, store_id=store_id, what="store")
     stored = read_stored(path)
     config = effective(asked, stored)
     if not exists(path):

@@ -20,7 +20,7 @@ from crc32c import crc32c
 
 from neverforget.storage import control
 from neverforget.storage.control import Body, ControlField, F, Range
-from neverforget.storage.errors import Corrupt, Unavailable
+from neverforget.storage.errors import Corrupt, Unavailable, UnsupportedFormat
 from neverforget.storage.filesystem import FileSystem
 from neverforget.storage.format import HEADER_BYTES, Kind, RecordFlag
 from neverforget.storage.longterm_fields import Id, id_in, named_in
@@ -159,7 +159,7 @@ class PointCopy:
                     raise Corrupt(wrong)
                 return answer.header, answer.payload
             if isinstance(answer, Bad):
-                raise Corrupt(answer.reason)
+                raise UnsupportedFormat(answer.reason) if answer.newer else Corrupt(answer.reason)
             assert isinstance(answer, Failed), "a fetch is answered so"
             why = answer.message
             time.sleep(_PAUSE_S * 2**attempt)

@@ -18,7 +18,7 @@ import msgspec
 
 from neverforget.storage.clock import Clock
 from neverforget.storage.epoch import EPOCH_FILE, next_epoch
-from neverforget.storage.errors import Corrupt, OwnerFenced, Unavailable
+from neverforget.storage.errors import Corrupt, OwnerFenced, Unavailable, UnsupportedFormat
 from neverforget.storage.filesystem import FileSystem
 from neverforget.storage.log import Log
 from neverforget.storage.object_store import ObjectStore, open_object_store
@@ -74,7 +74,8 @@ def start_shipping(
     anew with that epoch.
 
     Raises Unavailable where only reads may be served, OwnerFenced where another owner serves it,
-    Corrupt where the objects are not what they must be; else what the log raises.
+    Corrupt where the objects are not what they must be, UnsupportedFormat where a newer version
+    wrote them; else what the log raises.
     """
     tail = recovered.tail if recovered.records else 0
     epoch = log.epoch
@@ -144,13 +145,15 @@ def _check_place(store: ObjectStore, replica: Replica) -> None:
         )
 
 
-def error_of(stop: Stop) -> OwnerFenced | Corrupt | Unavailable:
+def error_of(stop: Stop) -> OwnerFenced | UnsupportedFormat | Corrupt | Unavailable:
     """What the callers of an owner are told that had to stop."""
     if stop.why == "fenced":
         return OwnerFenced(
             f"{stop.reason}. What was acknowledged here and not shipped stays in this directory; "
             "open the store where it is served now, or this copy with replica=None to read it"
         )
+    if stop.why == "newer":
+        return UnsupportedFormat(f"the replica was written by a newer version: {stop.reason}")
     if stop.why == "refused":
         return Corrupt(f"the replica is not this log's: {stop.reason}")
     return Unavailable(f"the log is opened anew: {stop.reason}", outcome="unknown")

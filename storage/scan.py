@@ -104,10 +104,7 @@ def _run(
         if header[0] != MAGIC or crc(view[at : at + 60], crc(pack(base + at), seed)) != header[15]:
             break
         if header[4] != HEADER_VERSION:
-            raise UnsupportedFormat(
-                f"the record at position {base + at} is of version {header[4]}; this neverforget "
-                f"reads {HEADER_VERSION}: install a newer one"
-            )
+            raise newer_record(base + at, header[4])
         length: int = header[7]
         body_at = at + HEADER_BYTES
         end = body_at + ((length + 7) & ~7)
@@ -124,6 +121,13 @@ def _run(
             pause()
             until_pause = _PAUSE_RECORDS
     return at
+
+
+def newer_record(position: int, version: int) -> UnsupportedFormat:
+    return UnsupportedFormat(
+        f"the record at position {position} is of version {version}; this neverforget reads "
+        f"{HEADER_VERSION}: install a newer one"
+    )
 
 
 def _fits(at: int, body_length: int, size: int) -> bool:

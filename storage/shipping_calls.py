@@ -59,7 +59,8 @@ def carry_out(store: ObjectStore, prefix: str, question: StoreQuestion) -> Store
     except Unavailable as error:
         return Failed(call, error.message)
     except (Corrupt, UnsupportedFormat) as error:
-        return Bad(call, f"{key} in {store.name}: {error.message}")
+        newer = isinstance(error, UnsupportedFormat)
+        return Bad(call, f"{key} in {store.name}: {error.message}", newer)
 
 
 def _gone(call: int, key: str) -> Bad:

@@ -141,10 +141,11 @@ class Shipped:
 class Stop:
     """Nothing is acknowledged any more, at any level, and nothing shipped. "fenced": a newer owner
     serves, answer OwnerFenced. "restart": close and open again; the objects hold what this log must
-    take over first. "refused": the objects are not what they must be; QUARANTINED.
+    take over first. "refused": the objects are not what they must be; QUARANTINED. "newer": a newer
+    version wrote them; QUARANTINED.
     """
 
-    why: Literal["fenced", "restart", "refused"]
+    why: Literal["fenced", "restart", "refused", "newer"]
     reason: str
 
 
@@ -230,10 +231,11 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Bad:
-    """What was read is no sound object."""
+    """What was read is no sound object, or one that a ``newer`` version wrote."""
 
     call: int
     reason: str
+    newer: bool = False
 
 
 Answer = (

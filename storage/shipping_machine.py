@@ -194,4 +194,4 @@ class Shipping(Starting):
     def _bad(self, event: Bad) -> list[Action]:
         if self._asked is None or event.call != self._asked.call:
             return []
-        return self._refuse(event.reason)
+        return self._stop(Stop("newer" if event.newer else "refused", event.reason))

@@ -18,10 +18,18 @@ from typing import NamedTuple
 from crc32c import crc32c
 
 from neverforget.storage.errors import Corrupt, UnsupportedFormat
-from neverforget.storage.format import HEADER, HEADER_BYTES, MAGIC, Kind, stride
+from neverforget.storage.format import (
+    HEADER,
+    HEADER_BYTES,
+    HEADER_VERSION,
+    MAGIC,
+    Kind,
+    stride,
+)
 
 OBJECT_MAGIC = 0x424F464E  # "NFOB" in the object
-OBJECT_VERSION = 2
+# It grows with that of the records: who cannot read them must not take the log over, either.
+OBJECT_VERSION = 1 + HEADER_VERSION
 OBJECT_HEADER_BYTES = 144
 TERM_MAX = 0xFFFF
 DIGEST_BYTES = 16

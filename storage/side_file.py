@@ -18,7 +18,9 @@ from crc32c import crc32c
 from neverforget.storage.atomic_file import write_atomic
 from neverforget.storage.errors import Corrupt
 from neverforget.storage.filesystem import File, FileSystem
+from neverforget.storage.format import HEADER_VERSION
 from neverforget.storage.head_array import HEAD_DTYPE
+from neverforget.storage.scan import newer_record
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -66,6 +68,9 @@ class SideFile:
         self._seqs: Array = columns.take(np.dtype("<u4"), id_count)
         self._rows: Array = columns.take(np.dtype("<u4"), id_count)
         self.body_ok: Array = columns.take(np.dtype("?"), count)
+        newer = np.flatnonzero(self.heads["version"] > HEADER_VERSION)
+        if newer.size:  # the log would be written to, and nobody reads the records themselves
+            raise newer_record(int(self.positions[newer[0]]), int(self.heads["version"][newer[0]]))
         gaps: Array = columns.take(_GAP_DTYPE, gap_count)
         self.gaps: list[tuple[int, int]] = [(int(g["start"]), int(g["stop"])) for g in gaps]
 
@@ -154,7 +159,8 @@ def write_side_file(fs: FileSystem, path: Path, data: bytes) -> None:
 
 
 def load_side_file(fs: FileSystem, path: Path, log_id: int) -> SideFile:
-    """Open, map and check. Raises Corrupt (rebuild it) or OSError."""
+    """Open, map and check. Raises Corrupt (rebuild it), UnsupportedFormat (it describes records of
+    a newer version) or OSError."""
     file = fs.open(path, read_only=True)
     try:
         if file.size() < SIDE_HEADER_BYTES:

@@ -15,22 +15,26 @@ T = TypeVar("T")
 
 
 class _Version(msgspec.Struct):
-    version: int
+    version: int = 1
 
 
 def read_versioned(fs: FileSystem, path: Path, kind: type[T], known: int, otherwise: str) -> T:
     """The struct that stands in a checked file as JSON. NotFound; UnsupportedFormat of a version
     above ``known``; Corrupt, which says ``otherwise`` of the path where it holds something else.
     """
-    content = read_checked(fs, path)
+    return decode_versioned(read_checked(fs, path), str(path), kind, known, otherwise)
+
+
+def decode_versioned(content: bytes, name: str, kind: type[T], known: int, otherwise: str) -> T:
+    """As ``read_versioned`` of what was read already, from what ``name`` names for people."""
     try:
         # The version alone first: a newer one may have other fields.
         version = msgspec.json.decode(content, type=_Version).version
         if version > known:
             raise UnsupportedFormat(
-                f"{path} has version {version}, this program knows {known}; open it with the "
+                f"{name} has version {version}, this program knows {known}; open it with the "
                 "newer program"
             )
         return msgspec.json.decode(content, type=kind)
     except msgspec.MsgspecError as error:
-        raise Corrupt(f"{path} {otherwise}: {error}", file=str(path)) from error
+        raise Corrupt(f"{name} {otherwise}: {error}", file=name) from error

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from neverforget.storage import dedupe
-from neverforget.storage.errors import Corrupt
+from neverforget.storage.errors import Corrupt, UnsupportedFormat
 from neverforget.storage.filesystem import LocalFileSystem
+from neverforget.storage.format import HEADER_VERSION
 from neverforget.storage.head_array import HEAD_DTYPE
 from neverforget.storage.side_file import (
     SideFile,
@@ -117,6 +118,14 @@ def test_a_side_file_of_another_log_or_version_is_not_taken(tmp_path: Path) -> N
     made(tmp_path, [(1, 1)]).close()
     with pytest.raises(Corrupt):
         load_side_file(FS, side_path(tmp_path, PAGE), LOG_ID + 1)
+
+
+def test_one_that_describes_a_record_of_a_newer_version_is_refused(tmp_path: Path) -> None:
+    """A log that was closed in order is opened by its side files, and its records were not read."""
+    heads = np.zeros(2, dtype=HEAD_DTYPE)
+    heads["version"] = [HEADER_VERSION, HEADER_VERSION + 1]
+    with pytest.raises(UnsupportedFormat, match=f"{PAGE + 64 + 72} is of version 2.*newer"):
+        made(tmp_path, [(1, 1), (1, 2)], heads=heads)
 
 
 def test_ids_are_found_across_sealed_segments_and_since_a_position(tmp_path: Path) -> None:
