@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import tomllib
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,12 @@ def printed(code: str, *files: str) -> Any:
     return json.loads(run.stdout.splitlines()[-1])
 
 
+@cache
+def config_of(file: str) -> Any:
+    """As Ray reads it; not to be changed."""
+    return printed(CHECK, file)
+
+
 def shell(command: str, home: Path) -> subprocess.CompletedProcess[str]:
     """As ``ray up`` runs it on a machine whose user's home that is."""
     environment = {**os.environ, "HOME": str(home)}
@@ -62,7 +69,7 @@ def shell(command: str, home: Path) -> subprocess.CompletedProcess[str]:
 def test_ray_up_accepts_the_cluster_files(file: str, tmp_path: Path) -> None:
     """By Ray's own schema and checks; and the plan that set-up writes is one that ``deploy`` takes,
     for as many nodes as there are workers that offer what it asks for."""
-    config = printed(CHECK, file)
+    config = config_of(file)
     (write,) = (each for each in config["head_setup_commands"] if "memory.toml" in each)
     assert write in config["worker_setup_commands"], "any node may become the one that deploys"
     assert shell(write, tmp_path).returncode == 0
@@ -76,7 +83,7 @@ def test_ray_up_accepts_the_cluster_files(file: str, tmp_path: Path) -> None:
 
 
 def test_the_disks_on_aws_outlive_their_machines() -> None:
-    config = printed(CHECK, "docs/cluster-aws.yaml")
+    config = config_of("docs/cluster-aws.yaml")
     (worker,) = (k for k in config["available_node_types"].values() if k["min_workers"])
     *_, data = worker["node_config"]["BlockDeviceMappings"]
     assert data["Ebs"]["DeleteOnTermination"] is False
@@ -97,7 +104,7 @@ def test_set_up_refuses_a_folder_that_is_on_no_disk_of_the_machine(
     stat = tmp_path / "stat"
     stat.write_text(f"#!/bin/sh\necho {kind}\n")
     stat.chmod(0o700)
-    *_, make, check = printed(CHECK, "cluster.yaml")["worker_setup_commands"]
+    *_, make, check = config_of("cluster.yaml")["worker_setup_commands"]
     assert shell(make, tmp_path).returncode == 0
     found = shell(f"PATH={tmp_path}:$PATH; {check}", tmp_path)
     assert found.returncode == int(not taken)
