@@ -86,8 +86,8 @@ def restore(
     erasure stands on its record. See ``restore_points``.
 
     ``store_id``: which one, where several are there. progress: called with (bytes read, all).
-    Raises NotFound, InvalidArgument, UnsupportedFormat, Unavailable, Corrupt, OutOfSpace,
-    StoreLocked.
+    Raises NotFound, InvalidArgument (also for a time to come), UnsupportedFormat, Unavailable,
+    Corrupt, OutOfSpace, StoreLocked.
     """
     target = real_path(path)
     at_us = None if at is None else to_us(at, "at")

@@ -30,7 +30,8 @@ from neverforget.runtime.store_directory import (
     prepare,
 )
 from neverforget.runtime.times import from_us
-from neverforget.storage.errors import NotFound
+from neverforget.storage.clock import SystemClock
+from neverforget.storage.errors import InvalidArgument, NotFound
 from neverforget.storage.filesystem import LocalFileSystem
 from neverforget.storage.identity import IDENTITY_FILE
 from neverforget.storage.object_store import ObjectStore, open_object_store
@@ -54,6 +55,12 @@ def restore_point(
         raise NotFound(
             f"nothing of store {source} was shipped to {store.name} by {from_us(at_us)}"
             + (f"; the first object is of {from_us(first)}" if first else "")
+        )
+    newest_us = max(found.made_us[-1] for found in objects.values() if found.made_us)
+    if at_us > max(newest_us, SystemClock().now_us()):  # a slip of the hand must not mean "all"
+        raise InvalidArgument(
+            f"{from_us(at_us)} is in the future; the newest object of store {source} is of "
+            f"{from_us(newest_us)}"
         )
     begin(path, f"{source} {at_us}")
     _clear(path)

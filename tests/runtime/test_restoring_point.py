@@ -261,6 +261,15 @@ def test_a_time_before_the_first_object_is_told(tmp_path: Path) -> None:
         nf.restore(tmp_path / "then", url(tmp_path), at=datetime(2001, 1, 1))
 
 
+def test_a_time_to_come_is_told(tmp_path: Path) -> None:
+    """A year that was mistyped would have made all of it, also what was done by mistake."""
+    with opened(tmp_path / "store", tmp_path / "away") as store:
+        store.session("chat").append("user", "one", sync="replica")
+    with pytest.raises(nf.InvalidArgument, match="in the future; the newest object"):
+        nf.restore(tmp_path / "then", url(tmp_path), at=now() + timedelta(days=1))
+    assert nf.restore(tmp_path / "then", url(tmp_path), at=now()).turns == 1
+
+
 def test_an_interrupted_one_begins_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with opened(tmp_path / "store", tmp_path / "away") as store:
         store.session("chat").append("user", "one", sync="replica")
@@ -277,7 +286,7 @@ def test_an_interrupted_one_begins_again(tmp_path: Path, monkeypatch: pytest.Mon
         nf.open(tmp_path / "then", inline=True)
     begun = sorted((tmp_path / "then").rglob("*"))
     with pytest.raises(nf.InvalidArgument, match="is being restored as another"):
-        nf.restore(tmp_path / "then", url(tmp_path), at=at + timedelta(seconds=1))
+        nf.restore(tmp_path / "then", url(tmp_path), at=now())
     assert sorted((tmp_path / "then").rglob("*")) == begun, "what another began is left alone"
     assert nf.restore(tmp_path / "then", url(tmp_path), at=at).memories == 1
     with nf.open(tmp_path / "then", inline=True) as then:
