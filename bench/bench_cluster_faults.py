@@ -3,7 +3,7 @@ doubled, moved or altered; and it does not take long to go on.
 
     python -m bench.bench_cluster_faults [--only NAME ...] [--long] [--json FILE]
 
-Each scenario is one of ``tests/cluster/fault_*.py`` or ``tests/faults/replica_scenarios.py``: real
+Each scenario is one of ``tests/cluster/fault_*.py`` or ``tests/faults/*_scenarios.py``: real
 Ray nodes or owners in processes of their own, writers that note what they were told on another file
 system, and a judge that was seen to find a removed, doubled, moved and altered turn. One row each;
 that of the control must lose turns.
@@ -24,9 +24,15 @@ from pathlib import Path
 from typing import Any
 
 from bench.measure import environment
-from tests.cluster import fault_failover, fault_heads, fault_scenarios, fault_splits
+from tests.cluster import (
+    fault_failover,
+    fault_heads,
+    fault_rolling,
+    fault_scenarios,
+    fault_splits,
+)
 from tests.cluster.cluster_nodes import RayNodes, reason_not_to_run
-from tests.faults import replica_scenarios
+from tests.faults import clock_scenarios, replica_scenarios
 from tests.faults.writing import NotRun, Row
 
 # On one cluster, one after the other.
@@ -53,6 +59,8 @@ CLUSTERS: dict[str, Callable[[], Row]] = {
     "cut-off": fault_splits.cut_off,
     "one-way": fault_splits.one_way,
     "lossy": fault_splits.lossy,
+    "narrow": fault_splits.narrow,
+    "rolling-restart": fault_rolling.rolling_restart,
     "failover-cut-off": fault_failover.cut_off,
 }
 # Without Ray.
@@ -63,6 +71,7 @@ REPLICAS: dict[str, Callable[[], Row]] = {
     "taken-over-folder": partial(replica_scenarios.fenced_while_writing, "folder"),
     "taken-over-s3": partial(replica_scenarios.fenced_while_writing, "s3"),
     "create-only-race": replica_scenarios.create_only_race,
+    "clocks-jump": clock_scenarios.clocks_jump,
 }
 OWN = {**CLUSTERS, **REPLICAS}
 NAMES = [*SHARED, *OWN]

@@ -305,6 +305,7 @@ def main() -> int:
     parser.add_argument("--pause-ms", type=float, default=2.0)
     parser.add_argument("--deadline", type=float, default=PATIENCE_S)
     parser.add_argument("--sync")
+    parser.add_argument("--attached", action="store_true", help="to a path that is hosted")
     parser.add_argument("--settings", type=json.loads, default={}, help="of a path: opened inline")
     parser.add_argument("sessions", nargs="+")
     asked = parser.parse_args()
@@ -327,6 +328,8 @@ def main() -> int:
 
 
 def _opened(asked: argparse.Namespace) -> nf.Store:
+    if asked.attached:
+        return nf.open(asked.store, host="never", wait=PATIENCE_S, deadline_s=asked.deadline)
     if not asked.store.startswith("ray:"):
         return nf.open(asked.store, inline=True, deadline_s=asked.deadline, **asked.settings)
     import ray

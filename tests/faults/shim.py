@@ -37,18 +37,19 @@ class Action(IntEnum):
 
 
 def reason_not_to_run() -> str | None:
-    """Why the shim cannot be used here, or None."""
+    """Why no shim can be used here, or None."""
     if not sys.platform.startswith("linux"):
-        return "not run: the fault shim needs Linux"
+        return "not run: a preloaded shim needs Linux"
     if shutil.which("gcc") is None:
         return "not run: gcc is missing"
     return None
 
 
-def compile_shim(directory: Path) -> Path:
-    target = directory / "fault_shim.so"
+def compile_shim(directory: Path, source: Path = SOURCE) -> Path:
+    """``source``: of this shim, or of another one."""
+    target = directory / source.with_suffix(".so").name
     subprocess.run(
-        ["gcc", "-O2", "-Wall", "-Werror", "-shared", "-fPIC", "-o", target, SOURCE, "-ldl"],
+        ["gcc", "-O2", "-Wall", "-Werror", "-shared", "-fPIC", "-o", target, source, "-ldl"],
         check=True,
         capture_output=True,
     )

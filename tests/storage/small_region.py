@@ -39,13 +39,19 @@ class HandClock:
 
     def __init__(self) -> None:
         self.wall_us = 1_700_000_000_000_000
+        self._jumped_us = 0
 
     def now_us(self) -> int:
         self.wall_us += 1
         return self.wall_us
 
     def monotonic(self) -> float:
-        return self.wall_us / 1e6
+        return (self.wall_us - self._jumped_us) / 1e6
+
+    def jump(self, seconds: float) -> None:
+        """Wall time alone, in either direction."""
+        self.wall_us += int(seconds * 1e6)
+        self._jumped_us += int(seconds * 1e6)
 
 
 @dataclass

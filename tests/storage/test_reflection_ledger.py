@@ -229,6 +229,34 @@ def test_a_turn_from_the_future_is_quiet_from_the_opening_on(quiet: Bench) -> No
     assert due(b) == ["chat"]
 
 
+def test_a_wall_clock_that_jumps_makes_nobody_due_and_keeps_nobody_waiting(quiet: Bench) -> None:
+    b = quiet
+    for hours in (2, -4, 2):
+        say(b, "chat", 1)
+        b.clock.jump(hours * HOUR)
+        pass_time(b, HOUR * 0.9)
+        assert due(b) == []
+    pass_time(b, HOUR * 0.2)
+    assert due(b) == ["chat"]
+
+
+@pytest.mark.parametrize(("hours", "waits"), [(2, 0.0), (-2, 1.0)])
+def test_a_restart_in_another_time_costs_one_quiet_at_most(
+    quiet: Bench, hours: int, waits: float
+) -> None:
+    """How long nobody spoke while nobody served is known by the wall clock alone."""
+    b = quiet
+    say(b, "chat", 2)
+    b.clock.jump(hours * HOUR)
+    b.reopen()
+    pass_time(b, 0)
+    if waits:
+        pass_time(b, HOUR * (waits - 0.1))
+        assert due(b) == []
+    pass_time(b, HOUR * 0.2)
+    assert due(b) == ["chat"]
+
+
 def test_the_clock_is_read_once_a_beat_and_nobody_is_due_too_early(quiet: Bench) -> None:
     b = quiet
     beat = HOUR / 256
