@@ -1,7 +1,8 @@
 """Keeps an eye on the owners: Ray starts a dead one again, but never notices one that hangs.
 
-A stopped owner (state T) and one that has not answered for long are killed by pid, so that Ray
-starts the next. An owner that Ray has given up (somebody called ``ray.kill``) is started anew.
+A stopped owner (state T, again and again, and it did not run in between) and one that has not
+answered for long are killed by pid, so that Ray starts the next. An owner that Ray has given up
+(somebody called ``ray.kill``) is started anew.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from neverforget.storage.directory_lock import (
     process_state,
     read_holder,
     start_time,
+    ticks_run,
 )
 from neverforget.storage.errors import NeverforgetError
 
@@ -56,6 +58,7 @@ class Owner:
     welcome: Welcome | None = None
     answered_at: float = field(default_factory=time.monotonic)
     stopped_at: float | None = None
+    ticks: int = 0  # that it had run when it was seen to be stopped
     replacing: threading.Lock = field(default_factory=threading.Lock)
 
     def view(self) -> OwnerView:
@@ -186,8 +189,9 @@ class Watchdog:
         if process is None or process_state(process) != "T":
             owner.stopped_at = None
             return False
-        if owner.stopped_at is None:
-            owner.stopped_at = now
+        ticks = ticks_run(process)
+        if owner.stopped_at is None or ticks != owner.ticks:  # who is only slowed runs in between
+            owner.stopped_at, owner.ticks = now, ticks
         if now - owner.stopped_at >= self._options.stopped_s:
             self._kill(owner, process, "is stopped")
         return True

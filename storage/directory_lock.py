@@ -229,9 +229,7 @@ def this_process() -> ProcessId:
 
 
 def start_time(pid: int) -> int:
-    """When ``pid`` started, in clock ticks since boot; -1 if there is no such process or the system
-    does not tell.
-    """
+    """In clock ticks since boot; -1 if there is no such process or the system does not tell."""
     stat = _stat(pid)
     return -1 if stat is None else int(stat[19])
 
@@ -249,6 +247,12 @@ def process_state(process: ProcessId) -> str | None:
     if stat is None or int(stat[19]) != process.start or stat[0] in "ZXx":
         return None
     return stat[0]
+
+
+def ticks_run(process: ProcessId) -> int:
+    """For how long it has had a processor, in clock ticks; 0 when it is gone."""
+    stat = _stat(process.pid)
+    return 0 if stat is None or int(stat[19]) != process.start else int(stat[11]) + int(stat[12])
 
 
 def _stat(pid: int) -> list[str] | None:

@@ -20,7 +20,15 @@ from msgspec.structs import replace
 from neverforget.actors.embedder_spec import EmbedderSpec
 from neverforget.actors.owner_spec import PartitionSpec
 from neverforget.runtime.watchdog import HealthOptions, Owner, Watchdog
-from neverforget.storage.directory_lock import DirectoryLock, this_process
+from neverforget.storage.directory_lock import (
+    DirectoryLock,
+    ProcessId,
+    process_state,
+    start_time,
+    this_process,
+    ticks_run,
+)
+from tests.cluster.processes import until
 from tests.fakes.plain_host import PlainHost
 
 
@@ -66,6 +74,36 @@ def test_one_that_is_stopped_before_it_ever_answered_is_killed_at_once(tmp_path:
         while process.poll() is None:
             dog.check(owner)
         assert process.returncode == -signal.SIGKILL
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_one_that_is_slowed_is_not_taken_for_stopped(tmp_path: Path) -> None:
+    """What limits a process's time stops and continues it many times a second: three looks in a row
+    saw it stopped, and it was killed."""
+    process = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        spec = EmbedderSpec(
+            directory="", store_id="s", role="worker", socket=str(tmp_path / "e0.sock")
+        )
+        handle: Any = SimpleNamespace(name="e0", pid=lambda: process.pid)
+        cluster: Any = SimpleNamespace(lost=lambda: None)
+        owner = Owner(spec, handle, lambda: handle)
+        dog = Watchdog([owner], cluster, lambda why: None, HealthOptions(stopped_s=1000))
+        found = ProcessId(process.pid, start_time(process.pid))
+        for _ in range(3):
+            ran = ticks_run(found)
+            os.kill(process.pid, signal.SIGCONT)
+            until(lambda: ticks_run(found) > ran, "it to run")  # noqa: B023
+            os.kill(process.pid, signal.SIGSTOP)
+            until(lambda: process_state(found) == "T", "it to stop")
+            dog.check(owner)
+            assert process.poll() is None
+            assert owner.stopped_at is not None
+            owner.stopped_at -= 1001
+        dog.check(owner)  # it has not run since
+        assert process.wait() == -signal.SIGKILL
     finally:
         process.kill()
         process.wait()
