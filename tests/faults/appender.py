@@ -16,6 +16,7 @@ import argparse
 import resource
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from neverforget.actors.messages import (
@@ -110,7 +111,7 @@ def tell(line: str) -> None:
     print(line, flush=True)
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("directory", type=Path)
     parser.add_argument("store_id")
@@ -125,7 +126,7 @@ def main() -> int:
     parser.add_argument("--linger", action="store_true", help="stay, unclosed, until input ends")
     parser.add_argument("--file-bytes-max", type=int, help="as `ulimit -f`")
     parser.add_argument("--unsynced", action="store_true", help="the control: never sync")
-    args = parser.parse_args()
+    args = parser.parse_args(arguments)
 
     if args.file_bytes_max is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (args.file_bytes_max, args.file_bytes_max))

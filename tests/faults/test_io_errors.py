@@ -7,6 +7,7 @@ it: it opens its log anew, writes again what it accepts, and only then goes on.
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -17,42 +18,46 @@ from tests.faults.disks import MIB, NbdDisk, ThinDisk, run, until
 from tests.faults.oracle import Appender, Oracle, Owner, create_region
 from tests.faults.shim import Action, Shim
 
+Failing = tuple[Action, int]  # ... and its argument
 
-@pytest.mark.parametrize("short", [0, 1, 63, 64, 65, 128, 200])
-def test_a_short_write_is_never_acknowledged(shim: Shim, tmp_path: Path, short: int) -> None:
-    region = tmp_path / "p0"
+
+def failed_in_turn(shim: Shim, directory: Path, call: str, rules: Iterable[Failing]) -> None:
+    """One owner meets one failure after the other: the request that it hits has an unknown outcome,
+    the owner recovers by itself, the same request is asked again and answered.
+    """
+    region = directory / "p0"
     create_region(region)
-    rule = shim.arm("pwrite", Action.SHORT, path=".seg", argument=short, first=5)
-    writer = Appender(region, tmp_path / "acks", "--turns", 2, "--persist", env=shim.environment)
-    writer.wait_for("ack", 20)
+    writer = Appender(region, directory / "acks", "--turns", 2, "--persist", env=shim.environment)
+    writer.wait_for("ack", 5)
+    met = 0
+    for action, argument in rules:
+        rule = shim.arm(call, action, path=".seg", argument=argument, first=2)
+        met += 1
+        writer.wait_for("error", met)
+        answered = sum(line.startswith("ack") for line in writer.lines())
+        writer.wait_for("ack", answered + 5)
+        assert rule.hits == 1
     writer.kill()
-    assert rule.hits == 1
     oracle = writer.heard_by(Oracle(turns=2))
-    assert [code for _, code in oracle.errors] == ["poisoned"]
+    assert [code for _, code in oracle.errors] == ["poisoned"] * met
+    for failed, _ in oracle.errors:
+        assert failed in oracle.acked_at_ns, "the same request was asked again, and answered"
     with Owner(region) as owner:
         owner.check(oracle)
         assert owner.verify() == []
 
 
-@pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EROFS])
+def test_a_short_write_is_never_acknowledged(shim: Shim, tmp_path: Path) -> None:
+    shorts = [0, 1, 63, 64, 65, 128, 200]
+    failed_in_turn(shim, tmp_path, "pwrite", [(Action.SHORT, short) for short in shorts])
+
+
 @pytest.mark.parametrize("call", ["pwrite", "fdatasync"])
 def test_a_failed_call_is_an_unknown_outcome_and_the_owner_recovers_by_itself(
-    shim: Shim, tmp_path: Path, call: str, number: int
+    shim: Shim, tmp_path: Path, call: str
 ) -> None:
-    region = tmp_path / "p0"
-    create_region(region)
-    rule = shim.arm(call, Action.FAIL, path=".seg", argument=number, first=6)
-    writer = Appender(region, tmp_path / "acks", "--turns", 2, "--persist", env=shim.environment)
-    writer.wait_for("ack", 20)
-    writer.kill()
-    assert rule.hits == 1
-    oracle = writer.heard_by(Oracle(turns=2))
-    assert [code for _, code in oracle.errors] == ["poisoned"]
-    failed = oracle.errors[0][0]
-    assert failed in oracle.acked_at_ns, "the same request was asked again, and answered"
-    with Owner(region) as owner:
-        owner.check(oracle)
-        assert owner.verify() == []
+    numbers = [errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EROFS]
+    failed_in_turn(shim, tmp_path, call, [(Action.FAIL, number) for number in numbers])
 
 
 @pytest.mark.root

@@ -7,11 +7,13 @@ the same request ids: each turn is there once, and what was acknowledged keeps i
 from __future__ import annotations
 
 import signal
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from tests.faults.oracle import Appender, Oracle, Owner, create_region
+from tests.faults.forked import Forked
+from tests.faults.oracle import STORE_ID, Appender, Oracle, Owner, create_region
 from tests.faults.shim import Action, Shim
 
 DEATHS = [
@@ -26,27 +28,28 @@ DEATHS = [
 def test_a_death_at_an_exact_call_loses_and_doubles_nothing(
     shim: Shim, tmp_path: Path, long_run: bool, call: str, action: Action
 ) -> None:
-    region = tmp_path / "p0"
+    region, acks = tmp_path / "p0", tmp_path / "acks"
     create_region(region)
-    oracle = Oracle(turns=2)
-    deaths = 50 if long_run else 3
-    for death in range(deaths):
-        # The log's own file, and never the first write of a life: that may be recovery's.
-        rule = shim.arm(call, action, path=".seg", first=2 + death * 3)
-        writer = Appender(
-            region, tmp_path / f"acks{death}", "--first", oracle.last + 1, "--turns", 2,
-            env=shim.environment,
-        )  # fmt: skip
-        assert writer.wait() == -signal.SIGKILL
-        assert rule.hits == 1
-        writer.heard_by(oracle)
-        shim.disarm_all()
-    # The last repeat, in peace.
-    writer = Appender(
-        region, tmp_path / "peace", "--first", oracle.last + 1, "--turns", 2, "--count", 3
-    )
-    assert writer.wait() == 0
-    writer.heard_by(oracle)
+
+    def heard() -> Oracle:
+        oracle = Oracle(turns=2)
+        for line in acks.read_text().split("\n")[:-1] if acks.exists() else []:
+            oracle.hear(line)
+        return oracle
+
+    with closing(Forked("tests.faults.many_appenders", shim)) as appenders:
+        for death in range(50 if long_run else 3):
+            # The log's own file, and never the first write of a life: that may be recovery's.
+            rule = shim.arm(call, action, path=".seg", first=2 + death * 3)
+            appenders.ready(f"{acks} {region} {STORE_ID} --first {heard().last + 1} --turns 2")
+            assert appenders.go() == -signal.SIGKILL
+            assert rule.hits == 1
+            shim.disarm_all()
+        # The last repeat, in peace.
+        last = heard().last + 1
+        appenders.ready(f"{acks} {region} {STORE_ID} --first {last} --turns 2 --count 3")
+        assert appenders.go() == 0
+    oracle = heard()
     assert oracle.errors == []
     with Owner(region) as owner:
         turns = owner.check(oracle)

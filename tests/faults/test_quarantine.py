@@ -57,16 +57,23 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
 }
 
 
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Oracle]:
+    """A region with 20 turns. Not to be touched."""
+    folder = tmp_path_factory.mktemp("written")
+    create_region(folder / "p0")
+    writer = Appender(folder / "p0", folder / "acks", "--count", 20)
+    assert writer.wait() == 0
+    return folder / "p0", writer.heard_by(Oracle())
+
+
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
 def test_a_wrong_directory_is_quarantined_and_never_a_fresh_start(
-    tmp_path: Path, damage: Callable[[Path], None]
+    tmp_path: Path, written: tuple[Path, Oracle], damage: Callable[[Path], None]
 ) -> None:
-    region, good = tmp_path / "p0", tmp_path / "good"
-    create_region(region)
-    writer = Appender(region, tmp_path / "acks", "--count", 20)
-    assert writer.wait() == 0
-    oracle = writer.heard_by(Oracle())
-    shutil.copytree(region, good)
+    region = tmp_path / "p0"
+    good, oracle = written
+    shutil.copytree(good, region)
     damage(region)
     before = everything(region)
     for _ in range(2):  # also the second time: the first must not have made it look right
