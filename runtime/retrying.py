@@ -81,7 +81,10 @@ class Retrying:
                 self._refused_since = now
             limit = self._refused_since + REACH_S_MAX
         if now + pause_s >= limit:
-            if isinstance(error, Overloaded | Poisoned):
+            if isinstance(error, Poisoned):
+                raise error
+            # Who is told that an owner is overloaded repeats the call: only if no try was taken.
+            if isinstance(error, Overloaded) and not (self._unknown and self.mutates):
                 raise error
             raise self.too_late(error.message) from error
         return pause_s

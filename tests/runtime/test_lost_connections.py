@@ -439,6 +439,17 @@ def test_an_owner_that_stays_so_is_named_after_the_deadline(
         assert named or isinstance(caught.value, nf.Unavailable)
 
 
+def test_overload_after_a_lost_try_says_that_the_outcome_is_unknown() -> None:
+    """The first try was lost with its answer, the next ones were refused: "Overloaded" came out,
+    which is repeated without a thought, and what the first try had done was done twice."""
+    times = iter([0.0, 10.0])
+    tries = Retrying(append_request(RequestIds()), 10.0, lambda: next(times))
+    tries.lost(ConnectionError("gone"), sent=True)
+    with pytest.raises(nf.Unavailable, match="full") as caught:
+        tries.refused(Failure(0, "overloaded", "full", {}))
+    assert caught.value.outcome == "unknown"
+
+
 def test_somebody_else_at_the_socket_is_not_talked_to(short_path: Path) -> None:
     stranger = RudeOwner(short_path / "p0.sock", store_id="another")
     try:
