@@ -50,7 +50,7 @@ test-plain: $(READY)
 	$(BIN)/python -m pytest -m "not ray" -n 4 --dist worksteal $(ARGS)
 
 test-ray: $(READY)
-	$(BIN)/python -m pytest -m ray $(ARGS)
+	$(BIN)/python -m pytest -m ray -n 2 --dist loadfile $(ARGS)
 
 long: $(READY)
 	$(BIN)/python -m pytest --long $(ARGS)

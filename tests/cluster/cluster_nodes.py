@@ -132,7 +132,7 @@ class RayNodes:
         command += ["--node-ip-address", self.ip(where), "--num-cpus", "4"]
         command += ["--object-store-memory", str(_STORE_BYTES)]
         command += ["--min-worker-port", "0", "--max-worker-port", "0"]
-        command += ["--dashboard-agent-listen-port", "0"]
+        command += ["--dashboard-agent-listen-port", "0", "--include-log-monitor=false"]
         resources = {node: 1, **({"neverforget": 1} if offers else {})}
         command += ["--resources", json.dumps(resources)]
         if node == self.head:

@@ -32,6 +32,8 @@ class Nodes:
                 "num_cpus": 4,
                 "_system_config": quick,
                 "include_dashboard": False,
+                "include_log_monitor": False,
+                "no_monitor": True,
                 "object_store_memory": 80 * 1024 * 1024,
                 "temp_dir": str(folder / "ray"),
                 "resources": {"head": 1},
@@ -43,6 +45,7 @@ class Nodes:
     def start(self, name: str) -> Any:
         node = self.cluster.add_node(
             num_cpus=4,
+            include_log_monitor=False,
             object_store_memory=80 * 1024 * 1024,
             resources={"neverforget": 1, name: 1},
             labels={"folder": name},

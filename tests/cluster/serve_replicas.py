@@ -127,15 +127,14 @@ def on(node: str) -> dict[str, Any]:
     return {"num_cpus": 0, "resources": {node: 0.001}}
 
 
-def started(nodes: tuple[str, str]) -> dict[str, Any]:
+def started(here: str, stores: str) -> dict[str, Any]:
     """The handle of each application, by its name."""
     serve.start(proxy_location="Disabled")  # replicas are called through handles: no HTTP
     targets = []
-    for kind, replica in (("plain", Replica), ("async", AsyncReplica)):
-        for node in nodes:
-            deployment: Any = serve.deployment(replica)
-            app = deployment.options(num_replicas=2, ray_actor_options=on(node)).bind()
-            targets.append(serve.RunTarget(app, name=f"{kind}-{node}", route_prefix=None))
+    for kind, replica, node in (("plain", Replica, stores), ("async", AsyncReplica, here)):
+        deployment: Any = serve.deployment(replica)
+        app = deployment.options(num_replicas=2, ray_actor_options=on(node)).bind()
+        targets.append(serve.RunTarget(app, name=f"{kind}-{node}", route_prefix=None))
     handles = serve.run_many(targets)
     return {target.name: handle for target, handle in zip(targets, handles, strict=True)}
 
@@ -166,7 +165,7 @@ def main(address: str, here: str, stores: str) -> dict[str, Any]:
     settings = {"partitions": 2, "embedder": "none", "segment_bytes": 1 << 20}
     nf.deploy(NAME, {"path": "$NF_DATA/chats", "settings": settings}, wait=3 * PATIENCE_S)
     driver = Driver()
-    handles = started((here, stores))
+    handles = started(here, stores)
     for who, handle in handles.items():
         driver.replicas(handle, who)
     through = {

@@ -71,7 +71,7 @@ def test_a_handle_on_a_store_that_was_undeployed_finds_nobody_and_never_another_
     nf.deploy("name", plan(path="$NF_DATA/name"), wait=PATIENCE_S)
     with nf.connect("name", deadline=PATIENCE_S) as store:
         store.remember("The parcel is late", key="parcel")
-        store_id, late = store.status().store_id, store.scoped(deadline=10.0)
+        store_id, late = store.status().store_id, store.scoped(deadline=2.0)
         nf.undeploy("name")
         with pytest.raises(nf.Unavailable):
             late.get(key="parcel", default=None)

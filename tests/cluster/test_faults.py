@@ -18,7 +18,6 @@ from tests.faults.writing import NotRun, Row
 
 DEFAULT: dict[str, Callable[[RayNodes], Row]] = {
     "owner-killed": partial(fault_scenarios.owner_killed, rounds=1),
-    "disk-wiped": fault_scenarios.disk_wiped,
 }
 TURNS_MIN = 600  # each scenario waits for more than that
 

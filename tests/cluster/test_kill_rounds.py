@@ -14,7 +14,7 @@ pytestmark = pytest.mark.faults
 
 
 def test_killed_owners_lose_and_double_nothing(short_path: Path, seed: int) -> None:
-    summary = rounds(short_path / "store", short_path, count=3, clients=8, seed=seed)
+    summary = rounds(short_path / "store", short_path, count=2, clients=8, seed=seed)
     print(summary)
     assert summary.ok, summary
     assert summary.acknowledged > 1000
@@ -24,7 +24,7 @@ def test_killed_hosts_and_stopped_owners_lose_and_double_nothing(
     short_path: Path, seed: int
 ) -> None:
     summary = rounds(
-        short_path / "store", short_path, count=4, clients=3, seed=seed, host_every=2, stop_every=3
+        short_path / "store", short_path, count=3, clients=3, seed=seed, host_every=2, stop_every=3
     )
     print(summary)
     assert summary.ok, summary
