@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from neverforget.actors import reflector as reflectors
 from neverforget.actors import reflector_pauses
 from neverforget.actors.extractor_contract import Fact, NotExtracted, Window
 from neverforget.actors.messages import Failure, Get, Settle, Tail
@@ -252,7 +253,10 @@ def test_too_many_that_hang_end_it(stage: Stage, hanging: type[Hanging]) -> None
     assert all(stage.left(session) is None for session in "stu")
 
 
-def test_closing_does_not_wait_for_one_that_hangs(stage: Stage, hanging: type[Hanging]) -> None:
+def test_closing_does_not_wait_for_one_that_hangs(
+    stage: Stage, hanging: type[Hanging], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reflectors, "END_S", 0.1)
     stage.append("s", "hang")
     reflector = stage.reflector(hanging)
     ask(reflector, Reflect(0, "run", True, NAMESPACE, None, False))

@@ -175,7 +175,7 @@ def test_kill_9_while_generations_are_written_leaves_one_of_them(
     """Field report 16: the old generation or the new, paired, never a mix; and the next process
     goes on from there.
     """
-    rounds = 200 if request.config.getoption("--long") else 8
+    rounds = 200 if request.config.getoption("--long") else 5
     published = 0
     for number in range(rounds):
         command = [sys.executable, "-m", "tests.storage.derived_store", str(tmp_path), str(number)]

@@ -124,7 +124,7 @@ def deaths_in_creation(
     totals = {call: rule.seen for call, rule in counted.items()}
     shim.disarm_all()
     assert totals["rename"] >= 5 and totals["fdatasync"] >= 10
-    step = 1 if long_run else 5
+    step = 1 if long_run else 7
     deaths = [(call, n) for call in CALLS for n in range(1, totals[call] + 1)][::step]
     for index, (call, number) in enumerate(deaths):
         path = disk.root / f"store{index}"

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import neverforget as nf
+from neverforget.actors import reflector_pauses
 from neverforget.runtime.cli_reflect import print_failed, reflection_rows, summary
 from tests.fakes.embedding_server import says, serving
 from tests.fakes.extractors import Noting
@@ -92,6 +93,7 @@ def test_reflect_fails_where_its_extractor_does(
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.delenv("NEVERFORGET_EXTRACTOR_KEY", raising=False)
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.setattr(reflector_pauses, "PAUSE_S_MIN", 0.01)
     memory = tmp_path / "memory"
     with serving() as model:
         model.usual = says(lambda text: "no facts, but words")

@@ -13,7 +13,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 import neverforget as nf
+from neverforget.actors import reflector_pauses
 from tests.fakes.extractors import Failing
 
 SAID = (
@@ -45,7 +48,10 @@ def test_33_a_range_that_is_reflected_ten_times_is_remembered_once(nf_store: nf.
     assert list(nf_store.memories()) == before
 
 
-def test_34_an_extractor_that_always_raises_costs_no_turn_and_no_budget(tmp_path: Path) -> None:
+def test_34_an_extractor_that_always_raises_costs_no_turn_and_no_budget(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reflector_pauses, "PAUSE_S_MIN", 0.01)
     with nf.testing.store(tmp_path / "s", extractor=Failing()) as store:
         chat = store.session("chat")
         turns = said(chat, 10)

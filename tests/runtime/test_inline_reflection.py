@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import neverforget as nf
+from neverforget.actors import reflector, reflector_pauses
 from neverforget.runtime.store import open_quietly
 from tests.fakes.extractors import Failing, Hanging, Noting
 
@@ -147,8 +148,11 @@ def test_a_reflector_that_could_not_begin_begins_with_the_next_session(
         assert store.reflect().facts == 1
 
 
-def test_a_store_closes_while_its_extractor_hangs(tmp_path: Path) -> None:
+def test_a_store_closes_while_its_extractor_hangs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The window is made again by who opens the store next."""
+    monkeypatch.setattr(reflector, "END_S", 0.1)
     path, hanging = tmp_path / "s", Hanging()
     with nf.open(path, **SETTINGS, extractor=hanging, reflect_every_turns=1) as store:
         say(store.session("chat"), "one")
@@ -180,7 +184,10 @@ def test_reflect_takes_a_session_or_all_that_a_view_sees(tmp_path: Path) -> None
         assert store.recall("x", namespace=("a",)).complete
 
 
-def test_a_failed_range_is_shown_and_tried_again(tmp_path: Path) -> None:
+def test_a_failed_range_is_shown_and_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reflector_pauses, "PAUSE_S_MIN", 0.01)
     failing = Failing()
     with nf.open(tmp_path / "s", **SETTINGS, extractor=failing, reflect_every_turns=0) as store:
         chat = store.session("chat")
