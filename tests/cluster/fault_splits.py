@@ -80,29 +80,46 @@ def _split(scenario: str, cut: Callable[[Namespaces], None]) -> Row:
             return row
 
 
-def lossy(share: float = 0.2, seconds: float = 20.0) -> Row:
+def lossy(share: float = 0.2) -> Row:
     """[24] A fifth of the packets is lost in both directions; then none."""
+    return _bad(f"{share:.0%} of packets lost, then none", lambda net: net.lose("b", share))
+
+
+def narrow(kbit: int = 100) -> Row:
+    """[24] A link of 100 kbit/s; then it is wide again."""
+    return _bad(f"a link of {kbit} kbit/s, then wide again", lambda net: net.narrow("b", kbit))
+
+
+def _bad(scenario: str, worsen: Callable[[Namespaces], None], seconds: float = 20.0) -> Row:
+    """The node may be given up, as what it sends comes late or not at all. Then its raylet ends,
+    now or when it is told, and it is started again."""
     with split_nodes() as (nodes, net):
-        with World(nodes, "lossy") as world:
+        with World(nodes, "bad-link") as world:
             here, there = world.write("a"), world.write("b")
             world.progress()
             world.fault()
-            net.lose("b", share)
+            worsen(net)
             until(lambda: world.since() > seconds, "the link to stay bad")
             during = sum(len([t for t in w.acks(s) if t > world.fault_ns])
                          for w in (here, there) for s in w.sessions)  # fmt: skip
             net.heal()
             healed = world.since()
-            if not nodes.lives("b"):
-                nodes.kill("b")
-                nodes.start("b")
-            world.progress(200, None, here)
+            started: list[float] = []
+
+            def start_again() -> None:
+                if not nodes.lives("b"):
+                    nodes.kill("b")
+                    nodes.start("b")
+                    started.append(world.since() - healed)
+
+            world.progress(200, None, here, meanwhile=start_again)
             resumed = world.since()
-            row = world.finish(f"{share:.0%} of packets lost, then none", killed=[there])
+            row = world.finish(scenario, killed=[there])
             row.next_s = world.next_append(world.all_sessions, here)
             row.notes += [
                 f"{during} turns acknowledged meanwhile",
                 f"200 more in each session {resumed - healed:.1f} s after the link was well",
+                *(f"the node was given up, and up again {after:.1f} s after" for after in started),
             ]
             world.cold(row)
             return row

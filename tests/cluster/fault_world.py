@@ -91,14 +91,20 @@ class World:
         return writing
 
     def progress(
-        self, turns: int = 200, sessions: Sequence[str] | None = None, *writers: Writing
+        self,
+        turns: int = 200,
+        sessions: Sequence[str] | None = None,
+        *writers: Writing,
+        meanwhile: Callable[[], None] = lambda: None,
     ) -> None:
-        """Wait until each of ``sessions`` was acknowledged so much more, by each of ``writers``."""
+        """Wait until each of ``sessions`` was acknowledged so much more, by each of ``writers``;
+        ``meanwhile`` is called again and again."""
         chosen = self.all_sessions if sessions is None else sessions
         asked = [(w, s) for w in writers or self.writers for s in chosen if s in w.sessions]
         before = {(w.name, s): len(w.acks(s)) for w, s in asked}
 
         def further() -> bool:
+            meanwhile()
             for writer, session in asked:
                 writer.check()
                 if len(writer.acks(session)) - before[writer.name, session] < turns:

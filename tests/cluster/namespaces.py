@@ -1,8 +1,9 @@
-"""Nodes in network namespaces of their own, on one bridge: links that can be cut and made lossy.
+"""Nodes in network namespaces of their own, on one bridge: links that can be cut, and made lossy or
+narrow.
 
-Needs root, ``ip`` and ``iptables``. Packets are dropped without a word, as a broken switch does:
-nobody is refused or unreachable. The loopback of a node that is cut off goes on, so what runs on it
-goes on talking to itself.
+Needs root, ``ip``, ``tc`` and ``iptables``. Packets are dropped without a word, as a broken switch
+does: nobody is refused or unreachable. The loopback of a node that is cut off goes on, so what runs
+on it goes on talking to itself.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ def reason_not_to_run() -> str | None:
     """Why there can be none here."""
     if os.geteuid() != 0:
         return "not run: network namespaces need root"
-    missing = [tool for tool in ("ip", "iptables") if shutil.which(tool) is None]
+    missing = [tool for tool in ("ip", "tc", "iptables") if shutil.which(tool) is None]
     if missing:
         return f"not run: {' and '.join(missing)} not found"
     made = _run("ip", "netns", "add", "nf-probe", check=False)
@@ -87,10 +88,25 @@ class Namespaces(Net):
             if other != node:
                 self._rule(other, "INPUT", "-s", self.address(node), *chance)
 
+    def narrow(self, node: str, kbit: int) -> None:
+        """So many thousand bits a second come through, each way; what would wait for more than a
+        second is lost."""
+        for at, end in self._ends(node):
+            _run(
+                *at, "tc", "qdisc", "add", "dev", end, "root", "tbf",
+                "rate", f"{kbit}kbit", "burst", "16kb", "latency", "1s",
+            )  # fmt: skip
+
     def heal(self) -> None:
         """Every link is well."""
         for node in self._nodes:
             _run(*self.prefix(node), "iptables", "-F")
+            for at, end in self._ends(node):
+                _run(*at, "tc", "qdisc", "del", "dev", end, "root", check=False)  # if there is one
+
+    def _ends(self, node: str) -> list[tuple[list[str], str]]:
+        """Of its link: what it sends passes the first, what is sent to it the second."""
+        return [(self.prefix(node), self._link(node)), ([], f"{self._link(node)}o")]
 
     def close(self) -> None:
         for node in self._nodes:

@@ -16,6 +16,7 @@ import pytest
 from neverforget.storage.directory_lock import is_alive, read_holder
 from tests.cluster.cluster_nodes import RayNodes, reason_not_to_run, until
 from tests.cluster.fault_control import Control, Raised
+from tests.cluster.fault_rolling import PATIENT, keepers
 
 NAME = "graceful"
 PLAN = {
@@ -74,7 +75,7 @@ def store() -> Iterator[Deployed]:
     if why is not None:
         pytest.skip(why)
     # Ray's own patience: nobody is killed here, and a busy machine makes nodes look dead.
-    with RayNodes(environment={"RAY_raylet_start_wait_time_s": "150"}) as nodes:
+    with RayNodes(environment=PATIENT) as nodes:
         nodes.start("a", offers=False)
         nodes.start("b")
         nodes.start("c")
@@ -103,10 +104,7 @@ def test_every_process_that_gets_sigterm_is_started_again(store: Deployed) -> No
     store.append(other)
     assert store.owners()[mine]["epoch"] > after["epoch"]
 
-    def keepers() -> list[psutil.Process]:
-        return [p for node in "abc" for p in store.nodes.processes(node) if is_keeper(p)]
-
-    keeper = until(keepers, "the keeper")[0]
+    keeper = until(lambda: keepers(store.nodes), "the keeper")[0]
     keeper.terminate()
     until(lambda: not keeper.is_running(), "the keeper to end")
     store.append(mine)
@@ -114,14 +112,6 @@ def test_every_process_that_gets_sigterm_is_started_again(store: Deployed) -> No
         lambda: {owner["state"] for owner in store.owners()} == {"serving"},
         "the next keeper to know of everybody",
     )
-
-
-def is_keeper(process: psutil.Process) -> bool:
-    try:
-        # While it answers, its title names the method, too.
-        return process.cmdline()[0].startswith("ray::Keeper")
-    except (psutil.Error, IndexError):
-        return False
 
 
 def drain(store: Deployed, node: str) -> None:
