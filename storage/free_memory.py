@@ -9,11 +9,14 @@ from __future__ import annotations
 import ctypes
 import gc
 import sys
+from typing import Final
+
+_RECORDS_MIN: Final = 10_000  # below that it is less than a megabyte, and looking for it costs more
 
 
-def give_back_free_memory() -> None:
-    """A hint: does nothing where the C library has no such call."""
-    if not sys.platform.startswith("linux"):
+def give_back_free_memory(records: int) -> None:
+    """A hint, after so many were recovered: does nothing where the C library has no such call."""
+    if records < _RECORDS_MIN or not sys.platform.startswith("linux"):
         return
     try:
         trim = ctypes.CDLL(None).malloc_trim

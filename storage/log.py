@@ -326,7 +326,7 @@ class Log(LogReader):
         self.write()
         self.sync()
         if self._active.base < self.durable:
-            self._sides.make(self._active, self.durable)
+            self._sides.make(self._active, self.durable, here=True)
         self._sides.collect(wait=True)
 
     def close(self) -> None:

@@ -173,8 +173,9 @@ class LongTermRegion(
             raise
         if predecessor is not None:
             predecessor.leave_lock()
+        records = taken.recovered.records
         del taken  # what was recovered is as large as all headers
-        give_back_free_memory()
+        give_back_free_memory(records)
         region._recovery_us = int((clock.monotonic() - started) * 1e6)
         return region
 

@@ -47,31 +47,33 @@ class SideFiles:
         self._covered: int | None = None  # None: to be counted again
         self.failure: str | None = None
 
-    def make(self, segment: Segment, stop: int) -> None:
-        """Have the side file over [base, stop) of a segment made; everything there is durable."""
+    def make(self, segment: Segment, stop: int, *, here: bool = False) -> None:
+        """Have the side file over [base, stop) of a segment made; everything there is durable.
+        ``here``: nothing else is waited for, and a worker would have to be started for it."""
         if self._failed:
             again, its_stop = self._failed.popleft()
             if self._wanted[again.base] == its_stop:
                 self._queue.append((again, its_stop))
         self._wanted[segment.base] = stop
         self._queue.append((segment, stop))
-        if self._job is None:
+        if self._job is None and here:
+            self._work(gently=False)
+        elif self._job is None:
             self._begin()
         self.collect()
 
     def _begin(self) -> None:
         if self._submit is None:
-            self._work()
+            self._work(gently=False)
         else:
             self._job = self._submit(self._work)
 
-    def _work(self) -> None:
-        """Runs on the worker: touches the queues only."""
+    def _work(self, *, gently: bool = True) -> None:
+        """Runs on the worker: touches the queues only. ``gently``: others are served meanwhile."""
         while self._queue:
             segment, stop = self._queue.popleft()
             path = side_path(self._directory, segment.base)
             try:
-                gently = self._submit is not None
                 data = build_side_file(segment, stop, self._log_id, gently=gently)
                 write_side_file(self._fs, path, data)
                 self._made.append(load_side_file(self._fs, path, self._log_id))

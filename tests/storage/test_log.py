@@ -17,6 +17,7 @@ from neverforget.storage.format import Kind
 from neverforget.storage.log import Log, LogOptions
 from neverforget.storage.record import body_of, decode_body, read_header
 from neverforget.storage.segment import segment_path
+from neverforget.storage.side_file import side_path
 from neverforget.storage.staged import StagedBatches
 from tests.fakes.crash_filesystem import ROOT, CrashFileSystem, Fault
 from tests.storage.small_log import LOG_ID, PAGE, append, commit, create_log, open_log, turn
@@ -259,6 +260,17 @@ def test_a_worker_makes_the_spare_when_the_segment_is_half_full(tmp_path: Path) 
     commit(log, "x" * 1000)
     assert log.tail > PAGE
     assert worker.run() == 1, "the side file of the sealed one"
+    log.close()
+
+
+def test_whoever_seals_starts_no_worker_for_what_it_waits_for(tmp_path: Path) -> None:
+    """Each store that was closed started a thread for each partition."""
+    create_log(tmp_path)
+    worker = Worker()
+    log, _ = open_log(tmp_path, submit=worker)
+    commit(log, "said")
+    log.seal()
+    assert worker.queue == [] and side_path(tmp_path / "log", 0).exists()
     log.close()
 
 
