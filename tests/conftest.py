@@ -78,6 +78,12 @@ def pytest_report_header(config: pytest.Config) -> str:
     return f"seed: {config.stash[SEED]} (repeat with --seed {config.stash[SEED]})"
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Whoever runs the part without Ray reads none of the rest: each worker would import Ray."""
+    without = config.getoption("markexpr") == "not ray"
+    return True if without and collection_path == ROOT / "tests" / "cluster" else None
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         if "cluster" in item.path.relative_to(ROOT).parts:
@@ -96,6 +102,12 @@ def pytest_collection_finish() -> None:
     """What is loaded by now stays to the end: no later collection of garbage looks at it again."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture
+def long_run(request: pytest.FixtureRequest) -> bool:
+    """Under --long the loops of a test are longer; what they prove is the same."""
+    return bool(request.config.getoption("--long"))
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from tests.actors.conftest import Owning
 from tests.actors.longterm_owners import OwnedLongTerm
 from tests.storage.bytes_left import files_holding, indexes_holding
 
-_STEPS = 100
+_STEPS = 60
 
 
 @dataclass

@@ -258,7 +258,9 @@ def test_what_was_not_finished_is_removed_and_may_begin_anew(
     assert reindex(again, "slow").state == "done"
 
 
-@pytest.mark.parametrize("lines", [1, 4, 9, 13, "done"])
+@pytest.mark.parametrize(
+    "lines", [1, 9, "done", *(pytest.param(n, marks=pytest.mark.long) for n in (4, 13))]
+)
 def test_kill_9_on_the_way_leaves_the_one_or_the_other(owning: Owning, lines: int | str) -> None:
     """Whichever EMBEDDER names, whole; and what was begun is gone."""
     owned = owning(longterm_process.embedders())

@@ -108,9 +108,3 @@ class Disks:
 def disks(tmp_path: Path) -> Iterator[Disks]:
     with ExitStack() as stack:
         yield Disks(tmp_path, stack)
-
-
-@pytest.fixture
-def long_run(request: pytest.FixtureRequest) -> bool:
-    """Under --long the loops of a test are longer; what they prove is the same."""
-    return bool(request.config.getoption("--long"))

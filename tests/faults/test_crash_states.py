@@ -55,7 +55,7 @@ def test_every_crash_state_holds_what_was_acknowledged(
     recording, oracle = record(disks, tmp_path, "--count", 60, "--group", 2)
     assert oracle.errors == [] and recording.flushes() > 20
     first = recording.first_after(min(oracle.acked_at_ns.values()))
-    states = 200 if long_run else 20
+    states = 200 if long_run else 10
     for state in range(states):
         cut = rng.randrange(first, len(recording.events) + 1)
         image = tmp_path / "state.img"

@@ -15,6 +15,9 @@ from tests.faults.oracle import Appender, Oracle, Owner, create_region
 pytestmark = pytest.mark.root
 
 
+KINDS = ["loop", pytest.param("tmpfs", marks=pytest.mark.long)]  # of the first test: both
+
+
 def small_disk(disks: Disks, kind: str) -> MountedDisk:
     return disks.tmpfs(20 * MIB) if kind == "tmpfs" else disks.loop(32 * MIB)
 
@@ -57,7 +60,7 @@ def test_a_full_disk_refuses_appends_serves_reads_and_recovers(disks: Disks, kin
         assert owner.verify() == []
 
 
-@pytest.mark.parametrize("kind", ["tmpfs", "loop"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_an_owner_killed_on_a_full_disk_is_followed_by_one_that_serves_reads(
     disks: Disks, tmp_path: Path, kind: str
 ) -> None:
@@ -86,7 +89,7 @@ def test_an_owner_killed_on_a_full_disk_is_followed_by_one_that_serves_reads(
         owner.check(oracle)
 
 
-@pytest.mark.parametrize("kind", ["tmpfs", "loop"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_full_disk_with_a_torn_tail_is_still_readable(
     disks: Disks, tmp_path: Path, kind: str
 ) -> None:

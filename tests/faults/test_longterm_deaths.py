@@ -25,7 +25,15 @@ CALLS = ("pwrite", "write", "fdatasync", "fsync", "rename", "unlink")
 QUICK_DEATHS = 4  # of each operation; --long: all
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
+def shim(shim_library: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shim]:
+    """One for all tests, and for the process that they share."""
+    one = Shim(shim_library, tmp_path_factory.mktemp("shim") / "fault-table")
+    yield one
+    one.close()
+
+
+@pytest.fixture(scope="module")
 def forgetter(shim: Shim) -> Iterator[Forked]:
     one = Forked("tests.faults.forgetter", shim)
     yield one
@@ -59,6 +67,7 @@ def test_a_killed_deletion_is_complete_or_not_begun(
         before, entries = seen(b), len(b.audit())
         answer = carry_out(b, operation)
         after = seen(b)
+    shim.disarm_all()
     forgetter.ready(f"{operation} {copied(template, 'counted')}")
     rules = {call: shim.arm(call, Action.COUNT, path=str(template.parent)) for call in CALLS}
     assert forgetter.go() == 0

@@ -94,7 +94,7 @@ def test_every_damage_to_every_file_is_reported_and_every_answer_is_right(
 def test_kill_9_while_generations_are_written_costs_nothing(
     tmp_path: Path, rng: random.Random, request: pytest.FixtureRequest
 ) -> None:
-    rounds, limit = (200, 400) if request.config.getoption("--long") else (5, 400)
+    rounds, limit = (200, 400) if request.config.getoption("--long") else (3, 400)
     acknowledged = number = 0
     for attempt in range(rounds):
         directory = tmp_path / str(number)

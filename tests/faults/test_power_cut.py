@@ -36,7 +36,7 @@ def test_acknowledged_turns_survive_power_cuts(
     region = disk.root / "p0"
     create_region(region)
     oracle = Oracle(turns=turns)
-    for cut in range(20 if long_run else 3):
+    for cut in range(20 if long_run else 2):
         writer = Appender(
             region, tmp_path / f"acks{cut}",
             "--first", cut * ROUND + 1, "--turns", turns, "--group", group,

@@ -17,7 +17,7 @@ from neverforget.runtime.restoring import restore
 from tests.fakes.plain_host import PlainHost, end
 
 PATIENCE_S = 60.0
-ROUNDS = 3
+ROUNDS = 2
 
 
 class Hosted:

@@ -23,6 +23,7 @@ def store(tmp_path: Path) -> Iterator[nf.Store]:
         yield opened
 
 
+@pytest.mark.long  # with smaller pages: the test below
 def test_more_than_ten_thousand_relations_are_all_returned(store: nf.Store) -> None:
     """They were cut at 10,000, without a word."""
     hub = store.remember("hub")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import uuid
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from neverforget.runtime.restoring import restore
 from neverforget.storage.errors import OwnerFenced
 from tests.storage.object_stores import make_bucket, s3_server
 
-pytest.importorskip("moto", reason="not run: needs moto and flask")
+pytestmark = pytest.mark.skipif(find_spec("moto") is None, reason="not run: needs moto and flask")
 
 
 @pytest.fixture

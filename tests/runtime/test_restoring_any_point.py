@@ -106,7 +106,7 @@ def check(then: nf.Store, world: World, erased: set[str]) -> None:
     assert not status.longterm.findings and not any(o.findings for o in status.owners)
 
 
-@pytest.mark.parametrize("seed", [0, 6])
+@pytest.mark.parametrize("seed", [6])
 def test_each_moment_comes_back_without_what_was_erased_since(tmp_path: Path, seed: int) -> None:
     """6: all that one memory said was erased twice, first for what another one was; the second
     erasure reached nothing more in the log as it was, and the memory came back empty."""

@@ -250,7 +250,7 @@ def test_never_over_budget(tokenizer: str, tmp_path: Path, rng: random.Random) -
         chat = store.session("chat")
         chat.append_many(_turn(rng) for _ in range(150))
         count = store._context.count_tokens
-        for _ in range(40):
+        for _ in range(15):
             items = [
                 item(_text(rng), n, importance=rng.randint(0, 10), pinned=rng.random() < 0.05)
                 for n in range(rng.choice([0, 3, 60]))

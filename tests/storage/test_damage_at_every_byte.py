@@ -114,21 +114,15 @@ def flipped(records: list[Placed], offset: int) -> Expected:
     return expect(records, kinds=["corrupt_padding"])
 
 
-@pytest.fixture
-def whole(request: pytest.FixtureRequest) -> bool:
-    """Under --long nothing is left out, also where bytes are alike."""
-    return bool(request.config.getoption("--long"))
-
-
-def every_byte(end: int, *, proven: bool, whole: bool) -> Iterator[int]:
-    """The places to damage. The zeros behind the last record, which ends at ``end``, are alike,
-    where that is proven wholly so: some of them will do, and few of them then."""
+def every_byte(end: int, *, proven: bool, long_run: bool) -> Iterator[int]:
+    """The places to damage; under --long all of them. The zeros behind the last record, which ends
+    at ``end``, are alike, where that is proven wholly so: some will do, and few of them then."""
     yield from range(end + 64)
-    yield from range(end + 64, PAGE, 61 if proven else 1 if whole else 13)
+    yield from range(end + 64, PAGE, 61 if proven else 1 if long_run else 13)
 
 
 @pytest.mark.parametrize("proven", [True, False])
-def test_every_flipped_bit_has_its_exact_outcome(root: Path, proven: bool, whole: bool) -> None:
+def test_every_flipped_bit_has_its_exact_outcome(root: Path, proven: bool, long_run: bool) -> None:
     """Each bit of the header of a record that is alone, of one in a batch, and of one that was not
     synced; else one of each byte."""
     records = build(root, proven=proven)
@@ -137,10 +131,10 @@ def test_every_flipped_bit_has_its_exact_outcome(root: Path, proven: bool, whole
     end = records[-1].end
     headers = {
         offset
-        for record in (records if whole else (records[0], records[3], records[-1]))
-        for offset in range(record.start, record.end if whole else record.body)
+        for record in (records if long_run else (records[0], records[3], records[-1]))
+        for offset in range(record.start, record.end if long_run else record.body)
     }
-    for offset in every_byte(end, proven=proven, whole=whole):
+    for offset in every_byte(end, proven=proven, long_run=long_run):
         # What is proven is the smaller part of the other case.
         for bit in range(8) if offset in headers and not proven else [offset % 8]:
             sound[offset] ^= 1 << bit
@@ -151,11 +145,11 @@ def test_every_flipped_bit_has_its_exact_outcome(root: Path, proven: bool, whole
 
 
 @pytest.mark.parametrize("proven", [True, False])
-def test_every_cut_has_its_exact_outcome(root: Path, proven: bool, whole: bool) -> None:
+def test_every_cut_has_its_exact_outcome(root: Path, proven: bool, long_run: bool) -> None:
     records = build(root, proven=proven)
     path = root / FIRST
     sound = path.read_bytes()
-    for length in every_byte(records[-1].end, proven=proven, whole=whole):
+    for length in every_byte(records[-1].end, proven=proven, long_run=long_run):
         path.write_bytes(sound[:length])
         if length < 64:
             with pytest.raises(Corrupt):
@@ -168,13 +162,13 @@ def test_every_cut_has_its_exact_outcome(root: Path, proven: bool, whole: bool) 
 
 @pytest.mark.parametrize("proven", [True, False])
 def test_after_recovery_a_second_opening_finds_nothing_new_and_appending_goes_on(
-    root: Path, proven: bool, whole: bool
+    root: Path, proven: bool, long_run: bool
 ) -> None:
     """Corruption before the mark stays where it is and is found again; a torn tail is gone."""
     records = build(root, proven=proven)
     path = root / FIRST
     sound = bytearray(path.read_bytes())
-    for offset in range(64, records[-1].end + 64, 1 if whole else 3):
+    for offset in range(64, records[-1].end + 64, 1 if long_run else 3):
         sound[offset] ^= 0x10
         path.write_bytes(sound)
         sound[offset] ^= 0x10
@@ -207,21 +201,26 @@ def sealed(root: Path) -> tuple[list[Placed], list[Placed]]:
     return placed[:-1], placed[-1:]
 
 
-def places(first: list[Placed], whole: bool) -> list[int]:
-    """Every place of the first segment. Its middle records are like the first, but for their
-    position, and a body is text: every 29th byte will do.
+def places(first: list[Placed], long_run: bool) -> list[int]:
+    """Every place of the first segment. Its records are alike, but for their position, and a body
+    is text: where nothing changes every 17th byte will do.
     """
-    alike = range(first[1].body + 64, first[-1].start)
-    return [place for place in range(PAGE) if whole or place not in alike or place % 29 == 0]
+    alike = {
+        *range(first[0].body + 16, first[0].body_end - 8),
+        *range(first[1].body + 16, first[-1].start),
+        *range(first[-1].body + 16, first[-1].body_end - 8),
+        *range(first[-1].end + 8, PAGE - 8),
+    }
+    return [place for place in range(PAGE) if long_run or place not in alike or place % 17 == 0]
 
 
 def test_every_flipped_byte_of_a_sealed_segment_is_corruption_and_costs_one_record(
-    root: Path, whole: bool
+    root: Path, long_run: bool
 ) -> None:
     first, second = sealed(root)
     path = root / FIRST
     sound = bytearray(path.read_bytes())
-    for offset in places(first, whole):
+    for offset in places(first, long_run):
         for side_file in (root / "log").glob("*.heads"):
             side_file.unlink()
         sound[offset] ^= 1 << offset % 8
@@ -244,12 +243,12 @@ def test_every_flipped_byte_of_a_sealed_segment_is_corruption_and_costs_one_reco
 
 
 def test_every_cut_of_a_sealed_segment_is_corruption_up_to_where_its_data_ended(
-    root: Path, whole: bool
+    root: Path, long_run: bool
 ) -> None:
     first, second = sealed(root)
     path = root / FIRST
     sound = path.read_bytes()
-    for length in places(first, whole):
+    for length in places(first, long_run):
         for side_file in (root / "log").glob("*.heads"):
             side_file.unlink()
         path.write_bytes(sound[:length])
@@ -268,14 +267,14 @@ def test_every_cut_of_a_sealed_segment_is_corruption_up_to_where_its_data_ended(
 
 
 def test_with_side_files_every_flipped_byte_is_found_by_verify_and_never_read(
-    root: Path, whole: bool
+    root: Path, long_run: bool
 ) -> None:
     """Opening does not look at sealed bodies then; whoever reads or verifies does."""
     first, second = sealed(root)
     assert (root / "log/0000000000000000.heads").exists()
     path = root / FIRST
     sound = bytearray(path.read_bytes())
-    for offset in places(first, whole):
+    for offset in places(first, long_run):
         sound[offset] ^= 1 << offset % 8
         path.write_bytes(sound)
         sound[offset] ^= 1 << offset % 8

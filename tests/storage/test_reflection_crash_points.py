@@ -185,11 +185,13 @@ def workload(fs: CrashFileSystem, life: Life) -> None:
 
 
 @pytest.mark.parametrize("death", ["power_cut", "process_death"])
-def test_a_death_at_any_call_changes_nothing_in_the_end(death: str) -> None:
+def test_a_death_at_any_call_changes_nothing_in_the_end(death: str, long_run: bool) -> None:
+    """By the one or the other at any of them; under --long by both."""
     states = undisturbed()
     fs, whole = CrashFileSystem(), Life(states)
     create(fs)
-    for died in deaths(fs, lambda: workload(fs, whole), lambda: (whole.done, list(whole.told))):
+    found = deaths(fs, lambda: workload(fs, whole), lambda: (whole.done, list(whole.told)))
+    for died in found if long_run else found[death == "power_cut" :: 2]:
         life = Life(states)
         life.done, life.told = died.told
         after = died.found(death)

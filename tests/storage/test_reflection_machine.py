@@ -369,7 +369,7 @@ def shown(name: str, talk: Talk, todo: set[int]) -> tuple[Any, ...]:
 
 @pytest.mark.parametrize(
     "seeds",
-    [range(30), pytest.param(range(30, 500), marks=pytest.mark.long)],
+    [range(15), pytest.param(range(15, 500), marks=pytest.mark.long)],
     ids=["some", "many"],
 )
 def test_the_ledger_is_as_the_model_says_after_every_step(seeds: range) -> None:

@@ -197,10 +197,14 @@ def workload(fs: CrashFileSystem, client: Client) -> None:
 
 @pytest.mark.parametrize("death", ["power_cut", "process_death"])
 @pytest.mark.parametrize("worker", [None, 1, pytest.param(2, marks=pytest.mark.long)])
-def test_a_death_at_any_call_keeps_every_promise(death: str, worker: int | None) -> None:
+def test_a_death_at_any_call_keeps_every_promise(
+    death: str, worker: int | None, long_run: bool
+) -> None:
+    """Beside a worker by the one or the other at any of them; under --long by both."""
     fs, client = CrashFileSystem(), Client(worker=worker)
     create(fs)
-    for died in deaths(fs, lambda: workload(fs, client), client.copy):
+    found = deaths(fs, lambda: workload(fs, client), client.copy)
+    for died in found[death == "power_cut" :: 2] if worker and not long_run else found:
         finish(died.found(death), died.told)
 
 

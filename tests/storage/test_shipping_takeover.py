@@ -289,7 +289,7 @@ def crash_at(call: int, seed: int, power: bool) -> int:
 def test_a_takeover_that_dies_anywhere_is_finished_by_the_next_start(power: bool) -> None:
     calls = crash_at(1_000_000, 0, power)
     assert calls > 50
-    for call in range(0, calls, 2 if power else 3):
+    for call in range(0, calls, 4 if power else 5):
         crash_at(call, call, power)
 
 
