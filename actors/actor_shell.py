@@ -35,7 +35,10 @@ from neverforget.storage.errors import InvalidArgument, Overloaded, Unavailable
 log = logging.getLogger(__name__)
 _PARTS = {"longterm-0": "memories"}  # in metrics, as elsewhere; a partition is its number
 SHUTDOWN_S = 20.0  # to sync, seal and ship when the process is told to end; what is left recovers
-CALLS_MAX = 1000  # frames from other nodes under way at once; beyond: Overloaded
+# Frames from other nodes under way at once, and their bytes; beyond either: Overloaded. Any single
+# one is taken.
+CALLS_MAX = 1000
+CALLS_BYTES_MAX = 256 * 1024 * 1024
 
 
 class Owner(Service, Protocol):
@@ -101,7 +104,7 @@ class ActorShell:
         self._owner: Owner | None = None
         self._publisher: Publisher | None = None
         self._fault: str | None = None
-        self._calls = 0
+        self._calls = self._calls_bytes = 0
         try:
             raise_descriptor_limit()
             if spec.host is not None:
@@ -134,8 +137,10 @@ class ActorShell:
         self._publisher = Publisher(self._owner.meter, self._server.submit, sink)
         self._publisher.start()
 
-    async def call(self, frame: bytes) -> bytes:
-        """One request and its reply, msgpack without the length: the way in from other nodes."""
+    async def call(self, *pieces: bytes) -> bytes:
+        """One request and its reply, msgpack without the length: the way in from other nodes.
+        ``pieces``: of the request, see ``handles.pieces_of``."""
+        frame = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         try:
             request = request_decoder.decode(frame)
         except msgspec.MsgspecError as error:
@@ -143,15 +148,17 @@ class ActorShell:
         if self._server is None or self._fault is not None:
             broken = Unavailable(f"the owner cannot serve: {self._fault}", outcome="not_applied")
             return encoder.encode(failure(request.id, broken))
-        if self._calls >= CALLS_MAX:
+        n_bytes = len(frame)
+        too_large = self._calls and self._calls_bytes + n_bytes > CALLS_BYTES_MAX
+        if self._calls >= CALLS_MAX or too_large:
             return encoder.encode(failure(request.id, Overloaded("too many calls at once")))
-        self._calls += 1
+        self._calls, self._calls_bytes = self._calls + 1, self._calls_bytes + n_bytes
         try:
             pending = RemotePending(request, self._owner.meter if self._owner else None)
             self._server.submit(pending)
             return await pending.answer()
         finally:
-            self._calls -= 1
+            self._calls, self._calls_bytes = self._calls - 1, self._calls_bytes - n_bytes
 
     async def describe(self) -> dict[str, Any]:
         owner = self._owner

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import ray
@@ -22,11 +22,17 @@ from ray.exceptions import (
 from neverforget.actors import ray_link
 from neverforget.actors.actor_options import NAMESPACE
 from neverforget.actors.chunker_spec import Chunked, Document
-from neverforget.storage.errors import Unavailable
+from neverforget.actors.under_way import UnderWay
+from neverforget.storage.errors import Overloaded, Unavailable
 
 HEAD_S = 5.0  # a head that is only slow has answered by then
 GONE = "Can't find actor"
 LOOK_S = 2.0  # a call without an answer for so long asks whether the owner is still the one
+# Ray passes arguments of less than 100 KiB on with the call, 10 MiB in all, and keeps others in its
+# object store, whose contents it writes to a disk when there are many. Pieces are faster, too, as
+# long as they are few.
+PIECE_BYTES = 90 * 1024
+IN_PIECES_MAX = 4 * 1024 * 1024
 
 
 class OwnerHandle:
@@ -35,6 +41,7 @@ class OwnerHandle:
     def __init__(self, name: str, actor: Any = None) -> None:
         self.name = name
         self._actor = actor
+        self._under_way = UnderWay()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return OwnerHandle, (self.name,)
@@ -42,16 +49,36 @@ class OwnerHandle:
     def call(
         self, frame: bytes, timeout_s: float, moved: Callable[[], bool] | None = None
     ) -> bytes:
-        """Ask and wait. Unavailable (outcome unknown) when no answer came. ``moved`` is asked now
-        and then while there is none: True ends the waiting."""
+        """Ask and wait. Unavailable (outcome unknown) when no answer came, Overloaded when too much
+        is under way. ``moved`` is asked now and then while there is none: True ends the waiting."""
+        with self._asked(frame) as call:
+            return self._wait(call, timeout_s, moved)
+
+    @contextlib.contextmanager
+    def _asked(self, frame: bytes) -> Iterator[Any]:
+        """The call, which counts until it has ended: where its answer is not waited for, too."""
+        n_bytes = len(frame)
+        if not self._under_way.begin(n_bytes):
+            raise Overloaded(f"too many calls to owner {self.name} wait for an answer")
+        call, ended = None, False
         try:
-            reply: bytes = self._wait(self._sent("call", frame), timeout_s, moved)
-        except (RayActorError, ActorUnschedulableError, GetTimeoutError) as error:
+            call = self._sent("call", *pieces_of(frame))
+            yield call
+            ended = True
+        except GetTimeoutError as error:
+            raise self._unanswered(error) from error
+        except (RayActorError, ActorUnschedulableError) as error:
+            ended = True
             self._forget_dead(error)
-            raise Unavailable(
-                f"owner {self.name} did not answer: {error}", outcome="unknown"
-            ) from error
-        return reply
+            raise self._unanswered(error) from error
+        finally:
+            if call is None or ended:
+                self._under_way.end(n_bytes)
+            else:
+                call.future().add_done_callback(lambda _: self._under_way.end(n_bytes))
+
+    def _unanswered(self, error: Exception) -> Unavailable:
+        return Unavailable(f"owner {self.name} did not answer: {error}", outcome="unknown")
 
     def _wait(self, call: Any, timeout_s: float, moved: Callable[[], bool] | None) -> bytes:
         until = time.monotonic() + timeout_s
@@ -68,14 +95,9 @@ class OwnerHandle:
         """The same, awaited; the caller sets the time limit."""
         if self._actor is None:
             await asyncio.to_thread(lambda: self.actor)
-        try:
-            reply: bytes = await self._sent("call", frame)
-        except (RayActorError, ActorUnschedulableError) as error:
-            self._forget_dead(error)
-            raise Unavailable(
-                f"owner {self.name} did not answer: {error}", outcome="unknown"
-            ) from error
-        return reply
+        with self._asked(frame) as call:
+            reply: bytes = await call
+            return reply
 
     def _sent(self, method: str, *arguments: Any) -> Any:
         if not ray.is_initialized():  # Ray would start a cluster now, or join a stranger's
@@ -152,6 +174,13 @@ class OwnerHandle:
                     f"no owner {self.name} on this Ray cluster", outcome="not_applied"
                 ) from error
         return actor
+
+
+def pieces_of(frame: bytes) -> list[bytes]:
+    """As the arguments of a call; see ``IN_PIECES_MAX``."""
+    if len(frame) > IN_PIECES_MAX:
+        return [frame]
+    return [frame[at : at + PIECE_BYTES] for at in range(0, len(frame), PIECE_BYTES)]
 
 
 class RemoteChunker:

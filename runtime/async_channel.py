@@ -67,6 +67,7 @@ class _Conversation(asyncio.Protocol):
         self._id = 0
         self._writable: asyncio.Event = asyncio.Event()
         self._writable.set()
+        self._turn = asyncio.Lock()
 
     # ---- asyncio.Protocol ------------------------------------------------------------------------
 
@@ -132,12 +133,15 @@ class _Conversation(asyncio.Protocol):
             self.waiting.pop(id, None)
 
     async def _ready(self, deadline: float) -> None:
-        if not self._writable.is_set():
-            try:
-                async with asyncio.timeout_at(self._loop_time(deadline)):
-                    await self._writable.wait()
-            except TimeoutError:
-                raise ConnectionLost("the owner takes no requests", sent=False) from None
+        """Until the connection takes more. One after the other: what is sent next may fill it, and
+        it would grow by what everybody has who waits."""
+        if self._writable.is_set() and not self._turn.locked():
+            return
+        try:
+            async with asyncio.timeout_at(self._loop_time(deadline)), self._turn:
+                await self._writable.wait()
+        except TimeoutError:
+            raise ConnectionLost("the owner takes no requests", sent=False) from None
 
     def _loop_time(self, deadline: float) -> float | None:
         left_s = deadline - time.monotonic()

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 
 from neverforget.actors.messages import AnyReply, Failure, Request, encoder, reply_decoder
 from neverforget.actors.places import HOST, LONGTERM, REFLECTOR
+from neverforget.actors.ports import failure
 from neverforget.runtime.channel import closed
 from neverforget.runtime.link_watch import LinkWatch
 from neverforget.runtime.retrying import Retrying
-from neverforget.storage.errors import Unavailable
+from neverforget.storage.errors import Overloaded, Unavailable
 
 if TYPE_CHECKING:
     from neverforget.actors.handles import OwnerHandle
@@ -93,6 +94,9 @@ class RayChannel:
             moved = partial(self.moved, partition, handle) if self.follows else None
             try:
                 payload = handle.call(message, _try_s(deadline), moved)
+            except Overloaded as error:
+                time.sleep(tries.refused(failure(request.id, error)))
+                continue
             except Unavailable as error:
                 if moved is not None and time.monotonic() < deadline:
                     moved()
@@ -121,6 +125,9 @@ class AsyncRayChannel:
             handle = self._channel.handle(partition)
             try:
                 payload = await self._ask(partition, handle, message, _try_s(deadline))
+            except Overloaded as error:
+                await asyncio.sleep(tries.refused(failure(request.id, error)))
+                continue
             except TimeoutError:
                 late = Unavailable(f"owner {handle.name} did not answer", outcome="unknown")
                 await asyncio.sleep(tries.lost(self._channel.link.explained(late), sent=True))

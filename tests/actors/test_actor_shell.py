@@ -5,6 +5,7 @@ the shell of an actor is a plain object.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -31,14 +32,20 @@ async def asked(shell: Shell, request: Request) -> AnyReply:
     return REPLIES.decode(await shell.call(encoder.encode(request)))
 
 
-def test_more_calls_than_may_be_under_way_are_refused_and_others_served_later(
-    short_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(actor_shell, "CALLS_MAX", CALLS_MAX)
+@pytest.fixture
+def shell(short_path: Path) -> Iterator[Shell]:
     options = RegionOptions(segment_bytes=SEGMENT_BYTES, first_segment_bytes=SEGMENT_BYTES)
     directory = short_path / "p0"
     Region.create(LocalFileSystem(), directory, store_id=STORE_ID, partition=0, options=options)
-    shell = Shell(spec(directory, socket=str(short_path / "p0.sock")))
+    made = Shell(spec(directory, socket=str(short_path / "p0.sock")))
+    yield made
+    asyncio.run(made.stop())
+
+
+def test_more_calls_than_may_be_under_way_are_refused_and_others_served_later(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(actor_shell, "CALLS_MAX", CALLS_MAX)
 
     async def overload() -> None:
         assert isinstance(await asked(shell, append(1, "a")), AppendedReply)
@@ -51,7 +58,23 @@ def test_more_calls_than_may_be_under_way_are_refused_and_others_served_later(
         assert isinstance(await asked(shell, append(100, "b")), AppendedReply)
         await asyncio.gather(*waiting)  # the append has woken them
 
-    try:
-        asyncio.run(overload())
-    finally:
-        asyncio.run(shell.stop())
+    asyncio.run(overload())
+
+
+def test_more_bytes_than_may_be_under_way_are_refused_but_never_a_single_call(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thousand calls of 64 MiB were taken at once."""
+    monkeypatch.setattr(actor_shell, "CALLS_BYTES_MAX", 1000)
+
+    async def overload() -> None:
+        assert isinstance(await asked(shell, append(1, "x" * 2000)), AppendedReply)
+        waiting = asyncio.create_task(asked(shell, wait(2, 0)))
+        await asyncio.sleep(0)
+        refused = await asked(shell, append(3, "x" * 1000))
+        assert isinstance(refused, Failure) and refused.code == "overloaded"
+        assert isinstance(await asked(shell, append(4, "small")), AppendedReply)
+        await waiting
+        assert isinstance(await asked(shell, append(5, "x" * 1000)), AppendedReply)
+
+    asyncio.run(overload())

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from neverforget.actors.handles import GONE, OwnerHandle, stop_all
+import pytest
+
+from neverforget.actors.handles import (
+    GONE,
+    IN_PIECES_MAX,
+    PIECE_BYTES,
+    OwnerHandle,
+    pieces_of,
+    stop_all,
+)
 from neverforget.actors.spawn import Node, spawn_partition
+from neverforget.actors.under_way import UnderWay
+from neverforget.storage.errors import Overloaded, Unavailable
 from neverforget.storage.filesystem import LocalFileSystem
 from neverforget.storage.region import Region
 from tests.actors.regions import STORE_ID, spec
@@ -45,6 +57,48 @@ def test_an_owner_that_ray_has_let_go_does_not_keep_the_others_from_ending(ray_l
     actor = SimpleNamespace(stop=method, describe=method)
     assert stop_all([OwnerHandle("p0", actor), OwnerHandle("p1", actor)], 1.0) == ["p0", "p1"]
     assert OwnerHandle("p0", actor).is_dead(1.0)
+
+
+def test_calls_that_nobody_waits_for_any_more_do_not_pile_up(ray_local: Any) -> None:
+    """Each try at an owner that did not answer left its bytes with Ray, which kept them, and wrote
+    them to a disk when they were many."""
+
+    class Silent:
+        def __init__(self) -> None:
+            self._freed = asyncio.Event()
+
+        async def call(self, *pieces: bytes) -> bytes:
+            await self._freed.wait()
+            return b"".join(pieces)
+
+        async def free(self) -> None:
+            self._freed.set()
+
+    actor = ray_local.remote(Silent).options(num_cpus=0, max_concurrency=10).remote()
+    handle = OwnerHandle("silent", actor)
+    handle._under_way = UnderWay(bytes_max=2000)
+
+    async def soon() -> bytes:
+        async with asyncio.timeout(0.05):
+            return await handle.call_async(b"x" * 1000)
+
+    with pytest.raises(Unavailable):
+        handle.call(b"x" * 1000, 0.05)
+    with pytest.raises(TimeoutError):
+        asyncio.run(soon())
+    with pytest.raises(Overloaded):
+        handle.call(b"x", 0.05)
+    with pytest.raises(Overloaded):
+        asyncio.run(soon())
+    ray_local.get(actor.free.remote())
+    until(lambda: handle._under_way.begin(2000), "what was given up to be answered")
+    handle._under_way.end(2000)
+    for size in (1, PIECE_BYTES, PIECE_BYTES + 1, IN_PIECES_MAX, IN_PIECES_MAX + 1):
+        frame = bytes(range(251)) * (size // 251 + 1)
+        assert handle.call(frame[:size], PATIENCE_S) == frame[:size]
+        pieces = pieces_of(frame[:size])
+        assert size > IN_PIECES_MAX or max(map(len, pieces)) <= PIECE_BYTES
+    ray_local.kill(actor)
 
 
 def test_an_owner_that_was_left_behind_under_its_name_is_replaced(

@@ -36,6 +36,7 @@ class RudeOwner:
         self.requests: list[AnyRequest] = []
         self.replies: list[AnyReply | bytes] = []
         self.silent = threading.Event()  # set: read and say nothing, keep the connection
+        self.reads: threading.Semaphore | None = None  # acquired before each request is read
         self.welcome = Welcome(0, store_id, 0, 1, PROTOCOL_VERSION, "serving", None, os.getpid())
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.bind(str(path))
@@ -59,6 +60,8 @@ class RudeOwner:
             _read(connection)
             connection.sendall(frame(self.welcome))
             while True:
+                if self.reads is not None:
+                    self.reads.acquire()
                 request = _read(connection)
                 self.requests.append(request)
                 if self.silent.is_set():
@@ -79,13 +82,18 @@ class RudeOwner:
         for connection in self._open:
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
+        if self.reads is not None:
+            self.reads.release(len(self._threads))
         for thread in self._threads:
             thread.join()
 
 
 def _read(connection: socket.socket) -> AnyRequest:
     (length,) = LENGTH.unpack(connection.recv(LENGTH.size, socket.MSG_WAITALL))
-    return request_decoder.decode(connection.recv(length, socket.MSG_WAITALL))
+    body = connection.recv(length, socket.MSG_WAITALL)
+    if len(body) < length:
+        raise ConnectionError("the client went in the middle of a request")
+    return request_decoder.decode(body)
 
 
 class FixedAddresses:

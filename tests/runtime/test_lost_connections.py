@@ -439,6 +439,30 @@ def test_an_owner_that_stays_so_is_named_after_the_deadline(
         assert named or isinstance(caught.value, nf.Unavailable)
 
 
+def test_of_many_large_requests_no_more_is_sent_than_the_owner_takes(rude: RudeOwner) -> None:
+    """All who waited for the connection wrote what they had when it took a little: the process grew
+    by all of that, and nobody could be told that his request was not done."""
+    rude.silent.set()
+    rude.reads = threading.Semaphore(3)
+    requests = [append_request(RequestIds()) for _ in range(20)]
+    for request in requests:
+        request.records = bytes(1 << 20)
+
+    async def all_at_once() -> list[Any]:
+        channel = AsyncSocketChannel(STORE_ID, FixedAddresses(rude.path))
+        deadline = time.monotonic() + SOON * 4
+        calls = [channel.call(0, request, deadline) for request in requests]
+        try:
+            return await asyncio.gather(*calls, return_exceptions=True)
+        finally:
+            channel.close()
+
+    errors = asyncio.run(all_at_once())
+    assert all(isinstance(error, nf.Unavailable) for error in errors)
+    unknown = [error for error in errors if error.outcome == "unknown"]
+    assert len(unknown) <= 4, "three were read, and one is being sent"
+
+
 def test_overload_after_a_lost_try_says_that_the_outcome_is_unknown() -> None:
     """The first try was lost with its answer, the next ones were refused: "Overloaded" came out,
     which is repeated without a thought, and what the first try had done was done twice."""

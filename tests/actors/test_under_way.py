@@ -1,0 +1,16 @@
+"""What one process may have under way through Ray."""
+
+from __future__ import annotations
+
+from neverforget.actors.under_way import UnderWay
+
+
+def test_calls_and_bytes_are_bounded_and_one_alone_may_have_any_size() -> None:
+    way = UnderWay(calls_max=3, bytes_max=100)
+    assert way.begin(1000)
+    assert not way.begin(1)
+    way.end(1000)
+    assert [way.begin(size) for size in (50, 51, 40, 10)] == [True, False, True, True]
+    assert not way.begin(0), "three calls"
+    way.end(50)
+    assert way.begin(50)
