@@ -5,7 +5,6 @@ request id, and says after the deadline what can be known.
 from __future__ import annotations
 
 import asyncio
-import math
 import os
 import socket
 import threading
@@ -17,14 +16,12 @@ from typing import Any
 import pytest
 
 import neverforget as nf
-from neverforget.actors.messages import Append, Failure, SessionReply, Tail
+from neverforget.actors.messages import Append, Failure, SessionReply
 from neverforget.actors.messages import Info as InfoRequest
-from neverforget.actors.ports import failure
 from neverforget.runtime.async_channel import AsyncSocketChannel
 from neverforget.runtime.channel import SocketChannel
 from neverforget.runtime.config import Config
 from neverforget.runtime.operation import RequestIds
-from neverforget.runtime.retrying import REACH_S_MAX, Retrying
 from neverforget.storage.results import SessionView
 from tests.fakes import plain_host
 from tests.fakes.held_sync import HeldSyncFileSystem
@@ -32,6 +29,7 @@ from tests.fakes.plain_host import PlainHost
 from tests.fakes.rude_owner import STORE_ID, FixedAddresses, RudeOwner
 from tests.faults.disks import until
 from tests.runtime.conftest import SMALL, filled, seqs
+from tests.runtime.test_retrying import append_request
 
 SOON = 0.15  # a deadline that is meant to pass
 
@@ -146,22 +144,6 @@ def test_what_may_take_for_ever_does_not_look_for_a_host_for_ever(short_path: Pa
         host.close()
         with pytest.raises(nf.Unavailable, match="neverforget serve"):
             store.backup(short_path / "copy")
-
-
-def test_an_owner_that_does_not_come_back_is_not_waited_for_without_end() -> None:
-    now = 100.0
-    tries = Retrying(append_request(RequestIds()), math.inf, lambda: now)
-    lost, waited = ConnectionRefusedError("nobody"), 0.0
-    while waited < REACH_S_MAX - 1:
-        tries.lost(lost, sent=False)
-        waited += 0.5
-        now += 0.5
-    tries.lost(lost, sent=True)  # it was there in between
-    now += 2 * REACH_S_MAX
-    tries.lost(lost, sent=False)
-    now += REACH_S_MAX
-    with pytest.raises(nf.Unavailable):
-        tries.lost(lost, sent=False)
 
 
 def test_forty_late_retries_under_one_key_make_one_turn(short_path: Path) -> None:
@@ -282,10 +264,6 @@ def rude(short_path: Path) -> Iterator[RudeOwner]:
     owner = RudeOwner(short_path / "p0.sock")
     yield owner
     owner.close()
-
-
-def append_request(ids: RequestIds) -> Append:
-    return Append(0, (), "s", None, *ids.next(), 1, None, b"records")
 
 
 def info_request() -> InfoRequest:
@@ -463,17 +441,6 @@ def test_of_many_large_requests_no_more_is_sent_than_the_owner_takes(rude: RudeO
     assert len(unknown) <= 4, "three were read, and one is being sent"
 
 
-def test_overload_after_a_lost_try_says_that_the_outcome_is_unknown() -> None:
-    """The first try was lost with its answer, the next ones were refused: "Overloaded" came out,
-    which is repeated without a thought, and what the first try had done was done twice."""
-    times = iter([0.0, 10.0])
-    tries = Retrying(append_request(RequestIds()), 10.0, lambda: next(times))
-    tries.lost(ConnectionError("gone"), sent=True)
-    with pytest.raises(nf.Unavailable, match="full") as caught:
-        tries.refused(Failure(0, "overloaded", "full", {}))
-    assert caught.value.outcome == "unknown"
-
-
 def test_somebody_else_at_the_socket_is_not_talked_to(short_path: Path) -> None:
     stranger = RudeOwner(short_path / "p0.sock", store_id="another")
     try:
@@ -545,66 +512,3 @@ def test_a_closed_channel_says_so(rude: RudeOwner, ask: Asker) -> None:
     (ask.blocking or ask.tasks).close()  # type: ignore[union-attr]
     with pytest.raises(nf.StoreClosed):
         ask(info_request())
-
-
-# ---- the policy by itself ------------------------------------------------------------------------
-
-
-def test_pauses_grow_from_nothing_to_a_bound() -> None:
-    tries = Retrying(Tail(0, (), "s", None, 1, None, None, False), math.inf, lambda: 0.0)
-    pauses = [tries.lost(OSError(), sent=True) for _ in range(2000)]
-    assert pauses[0] == 0.0 and 0 < pauses[1] < 0.002
-    assert max(pauses) <= 0.15 and min(pauses[20:]) >= 0.05
-
-
-def test_one_doubtful_try_makes_the_outcome_unknown() -> None:
-    now = [0.0]
-    tries = Retrying(append_request(RequestIds()), 1.0, lambda: now[0])
-    tries.lost(OSError(), sent=True)
-    now[0] = 2.0
-    with pytest.raises(nf.Unavailable) as caught:
-        tries.lost(OSError(), sent=False)
-    assert caught.value.outcome == "unknown"
-
-
-def test_an_owner_that_refuses_for_a_minute_is_not_asked_without_end() -> None:
-    """Erasing may take as long as it takes, but not of an owner that never begins it."""
-    now = [0.0]
-    tries = Retrying(append_request(RequestIds()), math.inf, lambda: now[0])
-    refusal = failure(0, nf.Unavailable("recovering", outcome="not_applied"))
-    for _ in range(100):
-        tries.refused(refusal)
-        now[0] += REACH_S_MAX / 101
-    tries.lost(OSError(), sent=True)  # it has begun, and died
-    now[0] += REACH_S_MAX
-    tries.refused(refusal)
-    now[0] += REACH_S_MAX
-    with pytest.raises(nf.Unavailable, match="recovering"):
-        tries.refused(refusal)
-
-
-def test_what_an_owner_has_waited_for_itself_is_not_asked_again() -> None:
-    """A recall by vectors alone, while the embedder fails: it went on until the deadline."""
-    tries = Retrying(append_request(RequestIds()), math.inf, lambda: 0.0)
-    with pytest.raises(nf.Unavailable, match="no line") as caught:
-        tries.refused(failure(0, nf.Unavailable("no line")))
-    assert caught.value.outcome == "not_applied"
-
-
-def test_request_ids_are_never_given_twice() -> None:
-    ids = RequestIds()
-    drawn: list[tuple[int, int]] = []
-    threads = [
-        threading.Thread(target=lambda: drawn.extend(ids.next() for _ in range(5000)))
-        for _ in range(4)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(set(drawn)) == 20_000
-    assert ids.next()[0] != RequestIds().next()[0]
-    with pytest.raises(TypeError):
-        import copy
-
-        copy.copy(ids)
