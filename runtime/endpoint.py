@@ -34,6 +34,7 @@ from neverforget.storage.filesystem import FileSystem, LocalFileSystem
 ENDPOINT_FILE = "ENDPOINT"
 RUN_FOLDER = "run"
 HOST_SOCKET = "host.sock"
+_VERSION = 1
 SOCKET_PATH_BYTES_MAX = 103  # 107 and a zero on Linux, 103 on macOS: one number for both
 
 Kind = Literal["serve", "application", "inline"]
@@ -77,7 +78,7 @@ class Endpoint(msgspec.Struct, frozen=True):
     ray_namespace: str | None = None
     settings: dict[str, Any] = {}
     lock: tuple[int, int] | None = None
-    version: int = 1
+    version: int = _VERSION
 
     @property
     def pid(self) -> int:
@@ -112,9 +113,20 @@ class Endpoint(msgspec.Struct, frozen=True):
     @property
     def alive(self) -> bool:
         """The very process that wrote this still runs, on this machine, in this boot."""
-        if self.boot != boot_id():
-            return False
-        return self.process.start < 0 or is_alive(self.process)
+        return _lives(self.process, self.boot)
+
+
+class _Host(msgspec.Struct, frozen=True):
+    """What each version of the file says."""
+
+    process: ProcessId
+    boot: str
+    lock: tuple[int, int] | None = None
+    version: int = _VERSION
+
+
+def _lives(process: ProcessId, boot: str) -> bool:
+    return boot == boot_id() and (process.start < 0 or is_alive(process))
 
 
 def write_endpoint(path: Path, endpoint: Endpoint, fs: FileSystem | None = None) -> None:
@@ -125,21 +137,26 @@ def write_endpoint(path: Path, endpoint: Endpoint, fs: FileSystem | None = None)
 
 def read_endpoint(path: Path) -> Endpoint | None:
     """None where there is none, or one of another directory, or one that cannot be read: the next
-    host writes a new one."""
+    host writes a new one. Raises UnsupportedFormat while a host of a newer version serves."""
     try:
         content = read_checked(LocalFileSystem(), path / ENDPOINT_FILE)
-        endpoint = msgspec.json.decode(content, type=Endpoint)
+        host = msgspec.json.decode(content, type=_Host)
+        if host.lock != lock_inode(path):
+            return None
+        if host.version == _VERSION:
+            return msgspec.json.decode(content, type=Endpoint)
     except (NotFound, Corrupt, msgspec.MsgspecError):
         return None
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENOTDIR):
             return None
         raise
-    if endpoint.version > 1:
-        raise UnsupportedFormat(
-            f"{path / ENDPOINT_FILE} was written by a newer neverforget; use that one to attach"
-        )
-    return endpoint if endpoint.lock == lock_inode(path) else None
+    if not _lives(host.process, host.boot):
+        return None  # it was killed
+    raise UnsupportedFormat(
+        f"{path / ENDPOINT_FILE} was written by a newer neverforget, whose process "
+        f"{host.process.pid} serves the store; use that one to attach, or end it"
+    )
 
 
 def remove_endpoint(path: Path, process: ProcessId) -> None:

@@ -8,6 +8,7 @@ import socket
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from neverforget.runtime.endpoint import (
     SOCKET_PATH_BYTES_MAX,
@@ -19,6 +20,7 @@ from neverforget.runtime.endpoint import (
     write_endpoint,
 )
 from neverforget.storage.directory_lock import DirectoryLock, ProcessId, boot_id, this_process
+from neverforget.storage.errors import UnsupportedFormat
 
 STORE_ID = "3f0c9a52-6f3e-4a53-9a0f-0123456789ab"
 
@@ -51,6 +53,17 @@ def test_an_endpoint_is_read_back_as_written(tmp_path: Path) -> None:
     assert read_endpoint(tmp_path) is None
     write_endpoint(tmp_path, endpoint())
     assert read_endpoint(tmp_path) == endpoint()
+
+
+def test_a_host_of_a_newer_version_is_not_talked_to_while_it_lives(tmp_path: Path) -> None:
+    """One that was killed left its file, and there was no way back to the version before."""
+    ours = endpoint()
+    write_endpoint(tmp_path, replace(ours, version=2))
+    with pytest.raises(UnsupportedFormat, match=f"newer .* process {os.getpid()} "):
+        read_endpoint(tmp_path)
+    for gone in (endpoint(boot="before"), endpoint(ProcessId(ours.pid, ours.process.start + 1))):
+        write_endpoint(tmp_path, replace(gone, version=2))
+        assert read_endpoint(tmp_path) is None
 
 
 def test_an_endpoint_counts_only_beside_the_lock_of_its_host(tmp_path: Path) -> None:
