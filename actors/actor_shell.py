@@ -35,8 +35,8 @@ from neverforget.storage.errors import InvalidArgument, Overloaded, Unavailable
 log = logging.getLogger(__name__)
 _PARTS = {"longterm-0": "memories"}  # in metrics, as elsewhere; a partition is its number
 SHUTDOWN_S = 20.0  # to sync, seal and ship when the process is told to end; what is left recovers
-# Frames from other nodes under way at once, and their bytes; beyond either: Overloaded. Any single
-# one is taken.
+# Frames from other nodes under way at once, and their bytes; who comes then: Overloaded. Whatever
+# its size: a large one does not have to wait for a moment without others.
 CALLS_MAX = 1000
 CALLS_BYTES_MAX = 256 * 1024 * 1024
 
@@ -149,8 +149,7 @@ class ActorShell:
             broken = Unavailable(f"the owner cannot serve: {self._fault}", outcome="not_applied")
             return encoder.encode(failure(request.id, broken))
         n_bytes = len(frame)
-        too_large = self._calls and self._calls_bytes + n_bytes > CALLS_BYTES_MAX
-        if self._calls >= CALLS_MAX or too_large:
+        if self._calls >= CALLS_MAX or self._calls_bytes >= CALLS_BYTES_MAX:
             return encoder.encode(failure(request.id, Overloaded("too many calls at once")))
         self._calls, self._calls_bytes = self._calls + 1, self._calls_bytes + n_bytes
         try:

@@ -15,7 +15,8 @@ BYTES_MAX = 8 * 1024 * 1024
 
 
 class UnderWay:
-    """Whoever ``begin`` lets go on says ``end``. One call alone may go whatever its size."""
+    """Whoever ``begin`` lets go on says ``end``. A call goes whatever its own size: a large one
+    would wait for ever for a moment without others."""
 
     def __init__(self, calls_max: int = CALLS_MAX, bytes_max: int = BYTES_MAX) -> None:
         self._calls_max, self._bytes_max = calls_max, bytes_max
@@ -25,8 +26,7 @@ class UnderWay:
     def begin(self, n_bytes: int) -> bool:
         """False: there is too much already."""
         with self._lock:
-            too_large = self._calls and self._bytes + n_bytes > self._bytes_max
-            if self._calls >= self._calls_max or too_large:
+            if self._calls >= self._calls_max or self._bytes >= self._bytes_max:
                 return False
             self._calls, self._bytes = self._calls + 1, self._bytes + n_bytes
             return True

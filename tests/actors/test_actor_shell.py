@@ -61,20 +61,24 @@ def test_more_calls_than_may_be_under_way_are_refused_and_others_served_later(
     asyncio.run(overload())
 
 
-def test_more_bytes_than_may_be_under_way_are_refused_but_never_a_single_call(
+def test_more_bytes_than_may_be_under_way_are_refused_whatever_the_size_of_the_next_call(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A thousand calls of 64 MiB were taken at once."""
-    monkeypatch.setattr(actor_shell, "CALLS_BYTES_MAX", 1000)
+    """A thousand calls of 64 MiB were taken at once. A large one goes beside small ones: it would
+    wait for ever for a moment without any.
+    """
+    small = len(encoder.encode(wait(2, 0)))
+    monkeypatch.setattr(actor_shell, "CALLS_BYTES_MAX", 2 * small)
 
     async def overload() -> None:
-        assert isinstance(await asked(shell, append(1, "x" * 2000)), AppendedReply)
-        waiting = asyncio.create_task(asked(shell, wait(2, 0)))
+        assert isinstance(await asked(shell, append(1, "a")), AppendedReply)
+        waiting = [asyncio.create_task(asked(shell, wait(n, 0))) for n in (2, 3)]
         await asyncio.sleep(0)
-        refused = await asked(shell, append(3, "x" * 1000))
+        refused = await asked(shell, append(4, "b"))
         assert isinstance(refused, Failure) and refused.code == "overloaded"
-        assert isinstance(await asked(shell, append(4, "small")), AppendedReply)
-        await waiting
-        assert isinstance(await asked(shell, append(5, "x" * 1000)), AppendedReply)
+        waiting.pop().cancel()
+        await asyncio.sleep(0)
+        assert isinstance(await asked(shell, append(5, "x" * 2000)), AppendedReply)
+        await asyncio.gather(*waiting)
 
     asyncio.run(overload())
