@@ -2,7 +2,8 @@
 
     python -m tests.runtime.newer_program MODULE CONSTANT
 
-A line on standard input is the arguments of ``grow`` in JSON, and what it returns is one line.
+A line on standard input is the arguments of ``grow`` in JSON, and what it returns is one line. With
+one argument more it dies with the store open when it has said that.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ from __future__ import annotations
 import importlib.abc
 import importlib.machinery
 import json
+import os
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any, Self
@@ -27,7 +29,9 @@ SESSIONS, TURNS = 4, 3
 Grown = dict[str, list[str]]
 
 
-def grow(path: str, replica: str, said: str) -> Grown:
+def grow(
+    path: str, replica: str, said: str, before_closing: Callable[[Grown], None] = lambda _: None
+) -> Grown:
     """Open the store, have ``said`` said and remembered, read all of it: what each session holds
     and, as "memories", what is remembered, found by searching."""
     import neverforget as nf
@@ -42,6 +46,7 @@ def grow(path: str, replica: str, said: str) -> Grown:
         store.remember(f"{said} was here")
         found = read(store)
         assert store.verify().ok
+        before_closing(found)
         return found
 
 
@@ -61,13 +66,15 @@ class NewerProgram:
             cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
 
-    def grow(self, path: Path, replica: Path, said: str) -> Grown:
+    def grow(self, path: Path, replica: Path, said: str, *, dies: bool = False) -> Grown:
         process = self._process
         assert process.stdin is not None and process.stdout is not None
-        process.stdin.write(json.dumps([str(path), str(replica), said]) + "\n")
+        process.stdin.write(json.dumps([str(path), str(replica), said, *["die"] * dies]) + "\n")
         process.stdin.flush()
         answer = process.stdout.readline()
         assert answer, "it has failed, see what it printed"
+        if dies:
+            process.wait()
         grown: Grown = json.loads(answer)
         return grown
 
@@ -127,8 +134,18 @@ def main() -> int:
     assert PACKAGE not in sys.modules, "nothing of it is loaded as it is"
     sys.meta_path.insert(0, OneHigher(*sys.argv[1:]))
     for line in sys.stdin:
-        print(json.dumps(grow(*json.loads(line))), flush=True)
+        path, replica, said, *dies = json.loads(line)
+        tell(grow(path, replica, said, *[tell_and_die] * len(dies)))
     return 0
+
+
+def tell(grown: Grown) -> None:
+    print(json.dumps(grown), flush=True)
+
+
+def tell_and_die(grown: Grown) -> None:
+    tell(grown)
+    os._exit(0)
 
 
 if __name__ == "__main__":

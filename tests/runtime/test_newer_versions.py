@@ -1,8 +1,8 @@
 """A store that the next version of this program wrote, opened by this one, and then by that again.
 
 This one reads all of it, or refuses it with the typed error and a message that says what to do.
-What it refuses it leaves as it was, byte for byte, but for who held it last (LOCK) and how often it
-was opened (EPOCH, which is counted before a log is read).
+What it refuses it leaves as it was, byte for byte, but for who holds it (LOCK, ENDPOINT) and how
+often it was opened (EPOCH, which is counted before a log is read).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tests.fakes.plain_host import PlainHost
 from tests.runtime.newer_program import SETTINGS, NewerProgram, grow
 
 REMEDY = "newer"  # with that program, or one that is to be installed
-COUNTED = ("LOCK", "EPOCH")
+WHO = ("LOCK", "EPOCH", "ENDPOINT")
 
 
 class Version(NamedTuple):
@@ -66,7 +66,7 @@ def bytes_of(folder: Path) -> dict[str, bytes]:
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in folder.rglob("*")
-        if path.is_file() and path.name not in COUNTED
+        if path.is_file() and path.name not in WHO
     }
 
 
@@ -79,6 +79,20 @@ def test_what_a_newer_version_wrote_is_read_or_left_alone(tmp_path: Path, versio
 @pytest.mark.parametrize("version", DERIVED, ids=name_of)
 def test_and_what_it_derived_is_made_anew(tmp_path: Path, version: Version) -> None:
     read_or_left_alone(tmp_path, version)
+
+
+def test_nor_is_what_one_that_was_killed_left_in_its_log(tmp_path: Path) -> None:
+    """Nothing is repaired before all of it was read: there is no side file yet."""
+    path, away = tmp_path / "store", tmp_path / "away"
+    away.mkdir()
+    with NewerProgram("storage.format", "HEADER_VERSION") as newer:
+        expected = newer.grow(path, away, "newer", dies=True)
+    before = bytes_of(tmp_path)
+    with pytest.raises(nf.UnsupportedFormat, match=REMEDY):
+        grow(str(path), str(away), "older")
+    assert bytes_of(tmp_path) == before
+    with NewerProgram("storage.format", "HEADER_VERSION") as newer:
+        assert newer.grow(path, away, "newer again") == added(expected, "newer again")
 
 
 @pytest.mark.parametrize(
