@@ -138,8 +138,7 @@ class LongTermRegion(
 
         ``snapshot``: of this log; what it cannot tell is read from the log, as is everything where
         it is another's. ``derived``: the folder of generations, whose snapshot is taken where none
-        is given. ``bodies``: where texts are read. ``count_tokens``: of a text, for working
-        memories.
+        is given. ``bodies``: where texts are read. ``count_tokens``: for working memories.
         """
         clock, options = clock or SystemClock(), options or RegionOptions()
         started = clock.monotonic()
