@@ -20,8 +20,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any, Self
 
-from tests.conftest import ROOT
-
+ROOT = Path(__file__).resolve().parent.parent.parent  # what runs here loads no pytest
 PACKAGE = "neverforget"
 SETTINGS: dict[str, Any] = {"partitions": 2, "segment_bytes": 1 << 16, "reflect_every_turns": 0}
 SESSIONS, TURNS = 4, 3
