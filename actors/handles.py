@@ -22,8 +22,7 @@ from ray.exceptions import (
 from neverforget.actors import ray_link
 from neverforget.actors.actor_options import NAMESPACE
 from neverforget.actors.chunker_spec import Chunked, Document
-from neverforget.actors.under_way import UnderWay
-from neverforget.storage.errors import Overloaded, Unavailable
+from neverforget.storage.errors import Unavailable
 
 HEAD_S = 5.0  # a head that is only slow has answered by then
 GONE = "Can't find actor"
@@ -41,41 +40,41 @@ class OwnerHandle:
     def __init__(self, name: str, actor: Any = None) -> None:
         self.name = name
         self._actor = actor
-        self._under_way = UnderWay()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return OwnerHandle, (self.name,)
 
     def call(
-        self, frame: bytes, timeout_s: float, moved: Callable[[], bool] | None = None
+        self,
+        frame: bytes,
+        timeout_s: float,
+        moved: Callable[[], bool] | None = None,
+        ended: Callable[[], object] = lambda: None,
     ) -> bytes:
-        """Ask and wait. Unavailable (outcome unknown) when no answer came, Overloaded when too much
-        is under way. ``moved`` is asked now and then while there is none: True ends the waiting."""
-        with self._asked(frame) as call:
+        """Ask and wait. Unavailable (outcome unknown) when no answer came. ``moved`` is asked now
+        and then while there is none: True ends the waiting. ``ended`` is called once, on any
+        thread, when Ray has let the call go: later, where its answer is not waited for."""
+        with self._asked(frame, ended) as call:
             return self._wait(call, timeout_s, moved)
 
     @contextlib.contextmanager
-    def _asked(self, frame: bytes) -> Iterator[Any]:
-        """The call, which counts until it has ended: where its answer is not waited for, too."""
-        n_bytes = len(frame)
-        if not self._under_way.begin(n_bytes):
-            raise Overloaded(f"too many calls to owner {self.name} wait for an answer")
-        call, ended = None, False
+    def _asked(self, frame: bytes, ended: Callable[[], object]) -> Iterator[Any]:
+        call, answered = None, False
         try:
             call = self._sent("call", *pieces_of(frame))
             yield call
-            ended = True
+            answered = True
         except GetTimeoutError as error:
             raise self._unanswered(error) from error
         except (RayActorError, ActorUnschedulableError) as error:
-            ended = True
+            answered = True
             self._forget_dead(error)
             raise self._unanswered(error) from error
         finally:
-            if call is None or ended:
-                self._under_way.end(n_bytes)
+            if call is None or answered:
+                ended()
             else:
-                call.future().add_done_callback(lambda _: self._under_way.end(n_bytes))
+                call.future().add_done_callback(lambda _: ended())
 
     def _unanswered(self, error: Exception) -> Unavailable:
         return Unavailable(f"owner {self.name} did not answer: {error}", outcome="unknown")
@@ -91,11 +90,15 @@ class OwnerHandle:
         last: bytes = ray.get(call, timeout=max(0.0, until - time.monotonic()))
         return last
 
-    async def call_async(self, frame: bytes) -> bytes:
+    async def call_async(self, frame: bytes, ended: Callable[[], object] = lambda: None) -> bytes:
         """The same, awaited; the caller sets the time limit."""
-        if self._actor is None:
-            await asyncio.to_thread(lambda: self.actor)
-        with self._asked(frame) as call:
+        try:
+            if self._actor is None:
+                await asyncio.to_thread(lambda: self.actor)
+        except BaseException:
+            ended()
+            raise
+        with self._asked(frame, ended) as call:
             reply: bytes = await call
             return reply
 

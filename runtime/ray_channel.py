@@ -11,9 +11,17 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from neverforget.actors.messages import AnyReply, Failure, Request, encoder, reply_decoder
+from neverforget.actors.messages import (
+    AnyReply,
+    Failure,
+    Request,
+    Wait,
+    encoder,
+    reply_decoder,
+)
 from neverforget.actors.places import HOST, LONGTERM, REFLECTOR
 from neverforget.actors.ports import failure
+from neverforget.actors.under_way import UnderWay
 from neverforget.runtime.channel import closed
 from neverforget.runtime.link_watch import LinkWatch
 from neverforget.runtime.retrying import Retrying
@@ -50,6 +58,7 @@ class RayChannel:
         if longterm:
             self._handles[LONGTERM] = OwnerHandle(longterm)
         self._handles.update({n: OwnerHandle(name) for n, name in (others or {}).items()})
+        self._ways = {number: UnderWay() for number in self._handles}
         self._lost = lost
         self.link = LinkWatch()
         self._closed = False
@@ -92,11 +101,14 @@ class RayChannel:
         while True:
             handle = self.handle(partition)
             moved = partial(self.moved, partition, handle) if self.follows else None
+            ended, way = nothing, self.way(partition, request)
+            if way is not None:
+                if not way.begin_waiting(len(message), _try_s(deadline)):
+                    time.sleep(tries.refused(busy(request, handle)))
+                    continue
+                ended = partial(way.end, len(message))
             try:
-                payload = handle.call(message, _try_s(deadline), moved)
-            except Overloaded as error:
-                time.sleep(tries.refused(failure(request.id, error)))
-                continue
+                payload = handle.call(message, _try_s(deadline), moved, ended)
             except Unavailable as error:
                 if moved is not None and time.monotonic() < deadline:
                     moved()
@@ -107,6 +119,10 @@ class RayChannel:
             if not isinstance(reply, Failure):
                 return reply
             time.sleep(tries.refused(reply))
+
+    def way(self, partition: int, request: Request) -> UnderWay | None:
+        """None: it may wait long, at no cost, for what others do."""
+        return None if type(request) is Wait else self._ways[partition]
 
     def close(self) -> None:
         self._closed = True
@@ -123,11 +139,14 @@ class AsyncRayChannel:
         message = encoder.encode(request)
         while True:
             handle = self._channel.handle(partition)
+            ended, way = nothing, self._channel.way(partition, request)
+            if way is not None:
+                if not await _begin(way, len(message), _try_s(deadline)):
+                    await asyncio.sleep(tries.refused(busy(request, handle)))
+                    continue
+                ended = partial(way.end, len(message))
             try:
-                payload = await self._ask(partition, handle, message, _try_s(deadline))
-            except Overloaded as error:
-                await asyncio.sleep(tries.refused(failure(request.id, error)))
-                continue
+                payload = await self._ask(partition, handle, message, _try_s(deadline), ended)
             except TimeoutError:
                 late = Unavailable(f"owner {handle.name} did not answer", outcome="unknown")
                 await asyncio.sleep(tries.lost(self._channel.link.explained(late), sent=True))
@@ -144,14 +163,26 @@ class AsyncRayChannel:
             await asyncio.sleep(tries.refused(reply))
 
     async def _ask(
-        self, partition: int, handle: OwnerHandle, message: bytes, timeout_s: float
+        self,
+        partition: int,
+        handle: OwnerHandle,
+        message: bytes,
+        timeout_s: float,
+        ended: Callable[[], object],
     ) -> bytes:
         """TimeoutError: no answer in time, or somebody else would have to give it."""
         if not self._channel.follows:
             async with asyncio.timeout(timeout_s):
-                return await handle.call_async(message)
+                return await handle.call_async(message, ended)
+        begun = False
+
+        async def ask() -> bytes:
+            nonlocal begun
+            begun = True
+            return await handle.call_async(message, ended)
+
         async with asyncio.timeout(timeout_s):
-            call = asyncio.ensure_future(handle.call_async(message))
+            call = asyncio.ensure_future(ask())
             try:
                 while not (await asyncio.wait({call}, timeout=LOOK_S))[0]:
                     if await asyncio.to_thread(self._channel.moved, partition, handle):
@@ -159,9 +190,49 @@ class AsyncRayChannel:
                 return call.result()
             finally:
                 call.cancel()
+                if not begun:
+                    ended()
 
     def close(self) -> None:
         """Nothing of its own to let go: the engine closes the channel."""
+
+
+async def _begin(way: UnderWay, n_bytes: int, timeout_s: float) -> bool:
+    """As ``UnderWay.begin_waiting``."""
+    loop = asyncio.get_running_loop()
+    turn = asyncio.Event()
+
+    def wake() -> None:
+        try:
+            loop.call_soon_threadsafe(turn.set)
+        except RuntimeError:  # the loop was closed, and nobody has told its tasks
+            assert waiter is not None
+            way.give_up(waiter)
+
+    waiter = way.begin(n_bytes, wake)
+    if waiter is None:
+        return True
+    came = False
+    try:
+        async with asyncio.timeout(timeout_s):
+            came = await turn.wait()
+    except TimeoutError:
+        pass
+    finally:
+        if not came:
+            way.give_up(waiter)
+    return came
+
+
+def busy(request: Request, handle: OwnerHandle) -> Failure:
+    waiting = Overloaded(
+        f"too many calls to owner {handle.name} wait for an answer; call again later"
+    )
+    return failure(request.id, waiting)
+
+
+def nothing() -> None:
+    pass
 
 
 def _try_s(deadline: float) -> float:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import queue
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from neverforget.actors.actor_options import NAMESPACE
 from neverforget.actors.handles import (
     GONE,
     IN_PIECES_MAX,
@@ -17,13 +20,19 @@ from neverforget.actors.handles import (
     pieces_of,
     stop_all,
 )
+from neverforget.actors.messages import Failure, Wait, encoder
 from neverforget.actors.spawn import Node, spawn_partition
 from neverforget.actors.under_way import UnderWay
-from neverforget.storage.errors import Overloaded, Unavailable
+from neverforget.runtime.operation import RequestIds
+from neverforget.runtime.ray_channel import AsyncRayChannel, RayChannel
+from neverforget.storage.errors import Conflict, Overloaded, Unavailable
 from neverforget.storage.filesystem import LocalFileSystem
 from neverforget.storage.region import Region
 from tests.actors.regions import STORE_ID, spec
 from tests.cluster.processes import PATIENCE_S, until
+from tests.runtime.test_retrying import append_request
+
+SOON = 0.1  # a deadline that is meant to pass
 
 
 class ForgottenMeanwhile(OwnerHandle):
@@ -59,9 +68,9 @@ def test_an_owner_that_ray_has_let_go_does_not_keep_the_others_from_ending(ray_l
     assert OwnerHandle("p0", actor).is_dead(1.0)
 
 
-def test_calls_that_nobody_waits_for_any_more_do_not_pile_up(ray_local: Any) -> None:
+def test_a_call_that_is_given_up_has_ended_when_ray_lets_it_go(ray_local: Any) -> None:
     """Each try at an owner that did not answer left its bytes with Ray, which kept them, and wrote
-    them to a disk when they were many."""
+    them to a disk when they were many; and nobody knew."""
 
     class Silent:
         def __init__(self) -> None:
@@ -75,29 +84,75 @@ def test_calls_that_nobody_waits_for_any_more_do_not_pile_up(ray_local: Any) -> 
             self._freed.set()
 
     actor = ray_local.remote(Silent).options(num_cpus=0, max_concurrency=10).remote()
-    handle = OwnerHandle("silent", actor)
-    handle._under_way = UnderWay(bytes_max=2000)
+    handle, ended = OwnerHandle("silent", actor), queue.Queue[str]()
 
     async def soon() -> bytes:
         async with asyncio.timeout(0.05):
-            return await handle.call_async(b"x" * 1000)
+            return await handle.call_async(b"x", lambda: ended.put("of a task"))
 
     with pytest.raises(Unavailable):
-        handle.call(b"x" * 1000, 0.05)
+        handle.call(b"x", 0.05, ended=lambda: ended.put("of a thread"))
     with pytest.raises(TimeoutError):
         asyncio.run(soon())
-    with pytest.raises(Overloaded):
-        handle.call(b"x", 0.05)
-    with pytest.raises(Overloaded):
-        asyncio.run(soon())
+    assert ended.empty()
     ray_local.get(actor.free.remote())
-    until(lambda: handle._under_way.begin(2000), "what was given up to be answered")
-    handle._under_way.end(2000)
+    assert {ended.get(), ended.get()} == {"of a task", "of a thread"}
     for size in (1, PIECE_BYTES, PIECE_BYTES + 1, IN_PIECES_MAX, IN_PIECES_MAX + 1):
         frame = bytes(range(251)) * (size // 251 + 1)
-        assert handle.call(frame[:size], PATIENCE_S) == frame[:size]
+        assert handle.call(frame[:size], PATIENCE_S, ended=lambda: ended.put("")) == frame[:size]
+        assert ended.get_nowait() == ""
         pieces = pieces_of(frame[:size])
         assert size > IN_PIECES_MAX or max(map(len, pieces)) <= PIECE_BYTES
+    ray_local.kill(actor)
+
+
+def test_calls_to_an_owner_that_does_not_answer_do_not_pile_up(ray_local: Any) -> None:
+    """What was given up and asked again, of every caller, waited for the owner: it had more to do
+    than time, and all its answers came too late."""
+    answer = encoder.encode(Failure(0, "conflict", "an answer", {}))
+
+    class Silent:
+        def __init__(self) -> None:
+            self._freed, self._taken = asyncio.Event(), 0
+
+        async def call(self, *pieces: bytes) -> bytes:
+            self._taken += 1
+            await self._freed.wait()
+            return answer
+
+        async def taken(self) -> int:
+            return self._taken
+
+        async def free(self) -> None:
+            self._freed.set()
+
+    named: Any = {"name": "silent", "namespace": NAMESPACE}
+    actor = ray_local.remote(Silent).options(num_cpus=0, max_concurrency=10, **named).remote()
+    channel = RayChannel(("silent",), "")
+    channel._ways[0] = UnderWay(calls_max=2)
+    tasks, ids = AsyncRayChannel(channel), RequestIds()
+
+    def by_thread(seconds: float) -> Any:
+        return channel.call(0, append_request(ids), time.monotonic() + seconds)
+
+    def by_task(seconds: float) -> Any:
+        return asyncio.run(tasks.call(0, append_request(ids), time.monotonic() + seconds))
+
+    for ask in (by_thread, by_task):
+        told: Exception | None = None
+        while not isinstance(told, Overloaded):
+            with pytest.raises((Unavailable, Overloaded)) as caught:
+                ask(SOON)
+            told = caught.value
+            assert isinstance(told, Overloaded) or getattr(told, "outcome", "") == "unknown"
+    assert ray_local.get(actor.taken.remote()) == 2
+    with pytest.raises(Unavailable):  # who waits for news of others goes by
+        channel.call(0, Wait(0, (), "s", 0, 60_000), time.monotonic() + SOON)
+    ray_local.get(actor.free.remote())
+    for ask in (by_thread, by_task):
+        with pytest.raises(Conflict, match="an answer"):
+            ask(PATIENCE_S)
+    channel.close()
     ray_local.kill(actor)
 
 
