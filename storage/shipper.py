@@ -212,9 +212,8 @@ class Shipper:
 
     def confirm(self) -> None:
         """Everything durable is shipped when this returns: what an ERASING record in it names is in
-        objects that are confirmed. Raises OwnerFenced; Unavailable, then nothing may be zeroed yet.
-        Where the store is known not to answer, nobody waits here: others wait for this owner.
-        """
+        objects that are confirmed. Raises OwnerFenced; Unavailable, then nothing may be zeroed yet,
+        at once where the store is known not to answer: others wait for this owner."""
         if self.wait(self._log.durable, CONFIRM_S, patient=False):
             return
         if self.stopped is not None and self.stopped.why == "fenced":
