@@ -9,6 +9,7 @@ for threads and event loops alike; no Ray here.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -74,6 +75,15 @@ class UnderWay:
     def end(self, n_bytes: int) -> None:
         with self._lock:
             self._leave(n_bytes)
+            woken = self._admit()
+        for each in woken:
+            each.wake()
+
+    def open(self) -> None:
+        """From now on nobody waits: the calls that are under way go to somebody who is asked no
+        more."""
+        with self._lock:
+            self._calls_max = self._bytes_max = sys.maxsize
             woken = self._admit()
         for each in woken:
             each.wake()

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
+from neverforget.actors.longterm_messages import Recall
 from neverforget.actors.messages import (
     AnyReply,
     Failure,
@@ -20,7 +21,6 @@ from neverforget.actors.messages import (
     reply_decoder,
 )
 from neverforget.actors.places import HOST, LONGTERM, REFLECTOR
-from neverforget.actors.ports import failure
 from neverforget.actors.under_way import UnderWay
 from neverforget.runtime.channel import closed
 from neverforget.runtime.link_watch import LinkWatch
@@ -70,6 +70,10 @@ class RayChannel:
         for number, name in names.items():
             if self._handles[number].name != name:
                 self._handles[number] = OwnerHandle(name)
+                # What the old one has not answered may never end, and nobody waits behind it.
+                left = self._ways[number]
+                self._ways[number] = UnderWay()
+                left.open()
 
     @property
     def follows(self) -> bool:
@@ -95,18 +99,22 @@ class RayChannel:
             raise Unavailable(f"{who} can be asked on its own node only", outcome="not_applied")
         return found
 
+    def current(self, partition: int) -> OwnerHandle:
+        """It may have been moved since somebody asked for its ``handle``."""
+        return self._handles[partition]
+
     def call(self, partition: int, request: Request, deadline: float) -> AnyReply:
         tries = Retrying(request, deadline)
         message = encoder.encode(request)
         while True:
             handle = self.handle(partition)
-            moved = partial(self.moved, partition, handle) if self.follows else None
             ended, way = nothing, self.way(partition, request)
             if way is not None:
-                if not way.begin_waiting(len(message), _try_s(deadline)):
-                    time.sleep(tries.refused(busy(request, handle)))
-                    continue
+                if not way.begin_waiting(len(message), _turn_s(deadline)):
+                    raise tries.overloaded(busy(handle))
                 ended = partial(way.end, len(message))
+                handle = self.current(partition)
+            moved = partial(self.moved, partition, handle) if self.follows else None
             try:
                 payload = handle.call(message, _try_s(deadline), moved, ended)
             except Unavailable as error:
@@ -121,8 +129,8 @@ class RayChannel:
             time.sleep(tries.refused(reply))
 
     def way(self, partition: int, request: Request) -> UnderWay | None:
-        """None: it may wait long, at no cost, for what others do."""
-        return None if type(request) is Wait else self._ways[partition]
+        """None: it waits for what others do, an append or an embedder, and is no work meanwhile."""
+        return None if isinstance(request, Wait | Recall) else self._ways[partition]
 
     def close(self) -> None:
         self._closed = True
@@ -141,10 +149,10 @@ class AsyncRayChannel:
             handle = self._channel.handle(partition)
             ended, way = nothing, self._channel.way(partition, request)
             if way is not None:
-                if not await _begin(way, len(message), _try_s(deadline)):
-                    await asyncio.sleep(tries.refused(busy(request, handle)))
-                    continue
+                if not await _begin(way, len(message), _turn_s(deadline)):
+                    raise tries.overloaded(busy(handle))
                 ended = partial(way.end, len(message))
+                handle = self._channel.current(partition)
             try:
                 payload = await self._ask(partition, handle, message, _try_s(deadline), ended)
             except TimeoutError:
@@ -224,11 +232,11 @@ async def _begin(way: UnderWay, n_bytes: int, timeout_s: float) -> bool:
     return came
 
 
-def busy(request: Request, handle: OwnerHandle) -> Failure:
-    waiting = Overloaded(
-        f"too many calls to owner {handle.name} wait for an answer; call again later"
+def busy(handle: OwnerHandle) -> Overloaded:
+    return Overloaded(
+        f"too many calls to owner {handle.name} wait for an answer; call again later, or with less "
+        "at once"
     )
-    return failure(request.id, waiting)
 
 
 def nothing() -> None:
@@ -237,3 +245,9 @@ def nothing() -> None:
 
 def _try_s(deadline: float) -> float:
     return max(0.001, min(TRY_S_MAX, deadline - time.monotonic()))
+
+
+def _turn_s(deadline: float) -> float:
+    """How long to wait for a turn. Who comes to it late would be answered too late, and so would
+    all behind: at most half of the time goes for that."""
+    return _try_s(deadline) / 2

@@ -83,11 +83,15 @@ class Retrying:
         if now + pause_s >= limit:
             if isinstance(error, Poisoned):
                 raise error
-            # Who is told that an owner is overloaded repeats the call: only if no try was taken.
-            if isinstance(error, Overloaded) and not (self._unknown and self.mutates):
-                raise error
+            if isinstance(error, Overloaded):
+                raise self.overloaded(error) from error
             raise self.too_late(error.message) from error
         return pause_s
+
+    def overloaded(self, error: Overloaded) -> Overloaded | Unavailable:
+        """What is true of all the tries. Who is told that an owner is overloaded repeats the call:
+        only if no try was taken."""
+        return self.too_late(error.message) if self._unknown and self.mutates else error
 
     def too_late(self, why: str, *, sent: bool = False) -> Unavailable:
         """The error of a request whose time is up; ``sent``: an owner has it, or had it."""

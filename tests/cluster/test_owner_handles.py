@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import queue
+import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -146,14 +147,63 @@ def test_calls_to_an_owner_that_does_not_answer_do_not_pile_up(ray_local: Any) -
             told = caught.value
             assert isinstance(told, Overloaded) or getattr(told, "outcome", "") == "unknown"
     assert ray_local.get(actor.taken.remote()) == 2
-    with pytest.raises(Unavailable):  # who waits for news of others goes by
+    with pytest.raises(Unavailable):  # who waits for what others say goes by
         channel.call(0, Wait(0, (), "s", 0, 60_000), time.monotonic() + SOON)
+    assert ray_local.get(actor.taken.remote()) == 3
     ray_local.get(actor.free.remote())
     for ask in (by_thread, by_task):
         with pytest.raises(Conflict, match="an answer"):
             ask(PATIENCE_S)
     channel.close()
     ray_local.kill(actor)
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_nobody_waits_behind_calls_to_an_owner_that_was_moved(
+    ray_local: Any, asynchronous: bool
+) -> None:
+    """What it has not answered may never end: it is stopped, or cut off."""
+    answer = encoder.encode(Failure(0, "conflict", "an answer", {}))
+
+    class Owner:
+        def __init__(self, answers: bool) -> None:
+            self._answers = answers
+
+        async def call(self, *pieces: bytes) -> bytes:
+            if not self._answers:
+                await asyncio.Event().wait()
+            return answer
+
+    options: dict[str, Any] = {"num_cpus": 0, "max_concurrency": 10, "namespace": NAMESPACE}
+    actors = [
+        ray_local.remote(Owner).options(name=name, **options).remote(name == "new")
+        for name in ("old", "new")
+    ]
+    channel = RayChannel(("old",), "")
+    way = channel._ways[0] = UnderWay(calls_max=1)
+    ids, told = RequestIds(), queue.Queue[Exception]()
+    with pytest.raises(Unavailable):
+        channel.call(0, append_request(ids), time.monotonic() + SOON)
+
+    def ask() -> None:
+        until_s = time.monotonic() + PATIENCE_S
+        try:
+            if asynchronous:
+                asyncio.run(AsyncRayChannel(channel).call(0, append_request(ids), until_s))
+            else:
+                channel.call(0, append_request(ids), until_s)
+        except Exception as error:
+            told.put(error)
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    until(lambda: way._waiting, "somebody to wait")
+    channel.rename({0: "new"})
+    asking.join()
+    assert isinstance(told.get_nowait(), Conflict)
+    channel.close()
+    for actor in actors:
+        ray_local.kill(actor)
 
 
 def test_an_owner_that_was_left_behind_under_its_name_is_replaced(
