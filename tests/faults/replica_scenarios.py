@@ -162,10 +162,9 @@ def disk_lost(kind: str) -> Row:
         return row
 
 
-def objects_misbehave(rounds: int = 1, *, hits: int = 5, away_s: float = 1.0) -> Row:
+def objects_misbehave(rounds: int = 1) -> Row:
     """503 and cut connections, slow answers, puts whose answer is lost and puts that are done after
-    they were refused, one after the other, under an owner that writes; then its disk is lost.
-    ``hits``: of each; ``away_s``: nothing is answered for so long."""
+    they were refused, one after the other, under an owner that writes; then its disk is lost."""
     with place("s3") as at:
         assert at.proxy is not None
         proxy, waited = at.proxy, 0.0
@@ -174,13 +173,13 @@ def objects_misbehave(rounds: int = 1, *, hits: int = 5, away_s: float = 1.0) ->
         for _ in range(rounds):
             for fault, every in (("fail", 3), ("cut", 3), ("slow", 2), ("lose", 2), ("late", 2)):
                 with proxy.faulty(fault, every=every, delay_s=0.3):  # type: ignore[arg-type]
-                    until(partial(proxy.has_hit, fault, hits), f"the store to {fault}")
-                    acknowledged(writer, 4 * hits)
+                    until(partial(proxy.has_hit, fault, 5), f"the store to {fault}")
+                    acknowledged(writer, 20)
                 healed = time.monotonic()
                 acknowledged(writer, 1)
                 waited = max(waited, time.monotonic() - healed)
             with proxy.faulty("cut"):  # wholly away: "replica" waits, and so does "disk", later
-                time.sleep(away_s)
+                time.sleep(1.0)
             healed = time.monotonic()
             acknowledged(writer, 50)
             waited = max(waited, time.monotonic() - healed)
