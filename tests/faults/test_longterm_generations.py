@@ -130,8 +130,17 @@ def test_kill_9_while_generations_are_written_costs_nothing(
 
 
 @pytest.mark.root
-@pytest.mark.parametrize("free_kib", [0, 12, 48])
-@pytest.mark.parametrize("anew", [False, True])
+@pytest.mark.parametrize(
+    ("free_kib", "anew"),
+    [
+        (0, False),
+        (12, True),
+        (48, False),
+        pytest.param(0, True, marks=pytest.mark.long),
+        pytest.param(12, False, marks=pytest.mark.long),
+        pytest.param(48, True, marks=pytest.mark.long),
+    ],
+)
 def test_a_full_disk_at_the_second_save_keeps_the_first_generation(
     disks: Disks, tmp_path: Path, free_kib: int, anew: bool
 ) -> None:

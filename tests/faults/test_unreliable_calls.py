@@ -162,7 +162,9 @@ class Network:
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize(
+    "seed", [*range(30), *(pytest.param(n, marks=pytest.mark.long) for n in range(30, 60))]
+)
 def test_every_client_finds_its_requests_once_and_in_order(seed: int) -> None:
     network = Network(seed)
     for _ in range(20_000):

@@ -74,7 +74,9 @@ class Side:
             bench.unarchive(wanted)
 
 
-@pytest.mark.parametrize("number", range(30))
+@pytest.mark.parametrize(
+    "number", [*range(18), *(pytest.param(n, marks=pytest.mark.long) for n in range(18, 30))]
+)
 def test_a_memory_that_nobody_touched_since_is_as_its_owner_had_it(
     number: int, tmp_path: Path
 ) -> None:

@@ -80,7 +80,10 @@ def everything(bench: Bench) -> list[Any]:
     return found
 
 
-@pytest.mark.parametrize("number", [*range(40), *FOUND])
+@pytest.mark.parametrize(
+    "number",
+    [*range(24), *FOUND, *(pytest.param(n, marks=pytest.mark.long) for n in range(24, 40))],
+)
 def test_what_was_acknowledged_is_there_once(number: int, tmp_path: Path) -> None:
     rng = random.Random(number)
     front = Bench(tmp_path / "old")
