@@ -23,10 +23,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from bench.measure import environment
 from tests.cluster import (
     fault_failover,
     fault_heads,
+    fault_overload,
     fault_rolling,
     fault_scenarios,
     fault_splits,
@@ -51,6 +54,8 @@ SHARED: dict[str, Callable[[RayNodes], Row]] = {
     "control": partial(fault_failover.disk_rolled_back, control=True),
     "failover-auto": fault_failover.by_itself,
     "drained": fault_failover.drained,
+    "overload-ray": fault_overload.through_ray,
+    "overload-sockets": fault_overload.through_sockets,
 }
 # Each on one of its own, as what happens to it happens to everybody.
 CLUSTERS: dict[str, Callable[[], Row]] = {
@@ -159,7 +164,7 @@ def main() -> int:
     print("\n".join([HEAD, *(ran.line() for ran in found)]))
     print("\n" + "; ".join(f"{name}: {value}" for name, value in about.items()))
     if asked.json is not None:
-        rows: list[Any] = [dataclasses.asdict(ran) for ran in found]
+        rows: list[Any] = msgspec.to_builtins(found)  # asdict makes nonsense of a Counter
         asked.json.parent.mkdir(parents=True, exist_ok=True)
         asked.json.write_text(json.dumps({"rows": rows, "environment": about}, indent=1) + "\n")
     if any(ran.failed or (ran.row is not None and not ran.row.ok) for ran in found):

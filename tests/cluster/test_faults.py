@@ -6,14 +6,18 @@ That the judge can fail is tested in ``tests/faults/test_acknowledged.py``.
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 
 import pytest
 
 from bench import bench_cluster_faults as bench
 from tests.cluster import fault_scenarios
 from tests.cluster.cluster_nodes import RayNodes, reason_not_to_run
+from tests.faults.acknowledged import Verdict
 from tests.faults.writing import NotRun, Row
 
 DEFAULT: dict[str, Callable[[RayNodes], Row]] = {
@@ -69,3 +73,14 @@ def test_what_cannot_run_here_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench, "run", lambda names: [ran])
     monkeypatch.setattr("sys.argv", ["bench", "--only", "cut-off"])
     assert bench.main() == 2
+
+
+def test_rows_are_written_with_the_errors_that_writers_were_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    verdict = Verdict(acknowledged=1, errors=Counter({"Overloaded": 2}))
+    monkeypatch.setattr(bench, "run", lambda names: [bench.Ran("split", Row("split", verdict))])
+    monkeypatch.setattr("sys.argv", ["bench", "--json", str(tmp_path / "rows.json")])
+    assert bench.main() == 0
+    (told,) = json.loads((tmp_path / "rows.json").read_text())["rows"]
+    assert told["row"]["verdict"]["errors"] == {"Overloaded": 2}

@@ -49,6 +49,8 @@ class Writing:
     """A writer process. ``told``: where it notes what it was told, on another file system than the
     store's. ``prefix``: of its command, where it runs in a namespace."""
 
+    module = "tests.faults.acknowledged"
+
     def __init__(
         self,
         name: str,
@@ -67,7 +69,7 @@ class Writing:
         with self._output.open("wb") as output:
             self.process = subprocess.Popen(
                 [
-                    *prefix, sys.executable, "-m", "tests.faults.acknowledged",
+                    *prefix, sys.executable, "-m", self.module,
                     "--store", store, "--told", str(self.told), "--stop", str(self._stop),
                     "--name", name, *options, *self.sessions,
                 ],
