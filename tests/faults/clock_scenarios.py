@@ -22,7 +22,7 @@ from tests.cluster.cluster_nodes import until
 from tests.conftest import ROOT
 from tests.fakes.plain_host import PlainHost, end
 from tests.faults.acknowledged import PATIENCE_S, Found, judge, read_back
-from tests.faults.replica_scenarios import SESSIONS, Place, acknowledged, place
+from tests.faults.replica_scenarios import SESSIONS, Place, place
 from tests.faults.shim import compile_shim, reason_not_to_run
 from tests.faults.wall_clock import SOURCE, WallClock
 from tests.faults.writing import NotRun, Row, Writing
@@ -115,9 +115,17 @@ def clocks_jump(jumps: Sequence[Sequence[float]] = JUMPS) -> Row:
 
 
 def going_on(writers: Sequence[Writing]) -> None:
-    for writer in writers:
-        for session in SESSIONS:
-            acknowledged(writer, TURNS, session)
+    """All sessions of all writers."""
+    asked = [(writer, session) for writer in writers for session in SESSIONS]
+    before = [len(writer.acks(session)) for writer, session in asked]
+
+    def further() -> bool:
+        for writer in writers:
+            writer.check()
+        now = [len(writer.acks(session)) for writer, session in asked]
+        return all(b - a >= TURNS for a, b in zip(before, now, strict=True))
+
+    until(further, f"{TURNS} more turns in each session")
 
 
 def what_waits_is_done(store: Clocks) -> None:
