@@ -26,7 +26,7 @@ def failed_in_turn(shim: Shim, directory: Path, call: str, rules: Iterable[Faili
     the owner recovers by itself, the same request is asked again and answered.
     """
     region = directory / "p0"
-    create_region(region)
+    create_region(region, 64 * MIB)  # far from half full: no call but the appends' own is hit
     writer = Appender(region, directory / "acks", "--turns", 2, "--persist", env=shim.environment)
     writer.wait_for("ack", 5)
     met = 0

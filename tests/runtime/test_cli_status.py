@@ -14,7 +14,6 @@ import pytest
 from rich.console import Console
 
 import neverforget as nf
-from neverforget.runtime import cli_watch
 from neverforget.runtime.cli_owners import (
     WIDE,
     WIDER,
@@ -143,7 +142,7 @@ def test_status_shows_the_owners_of_a_hosted_store(cli: Cli, host: PlainHost) ->
 
 def test_an_owner_that_does_not_answer_is_shown_beside_the_others(host: PlainHost) -> None:
     """The whole status failed, and said nothing of those that serve."""
-    with nf.open(host.store.path, host="never", deadline_s=1.0) as store:
+    with nf.open(host.store.path, host="never", deadline_s=3.0) as store:
         store.status()
         host.stop_owner(1)
         found = store.status()
@@ -186,10 +185,7 @@ def test_watching_prints_a_block_or_a_line_of_json_each_time(cli: Cli, host: Pla
     assert all(json.loads(line)["healthy"] is True for line in lines)
 
 
-def test_watching_waits_for_a_host_and_goes_on_over_the_next(
-    cli: Cli, short_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(cli_watch, "LOOK_S", 1.0)
+def test_watching_waits_for_a_host_and_goes_on_over_the_next(cli: Cli, short_path: Path) -> None:
     path = short_path / "store"
     watching = Watching(str(path))
     with pytest.raises(nf.NotFound):

@@ -23,7 +23,7 @@ from neverforget.storage.shipping_object import OBJECT_HEADER_BYTES
 from tests.runtime.conftest import SMALL
 
 PATIENCE_S = 30.0
-HASTY_S = 0.3  # for what can only fail
+HASTY_S = 1.0  # for what can only fail, in time to say why
 ONE: dict[str, Any] = {**SMALL, "partitions": 1, "embedder": "none"}
 
 
