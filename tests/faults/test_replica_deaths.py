@@ -69,7 +69,7 @@ def hosted(short_path: Path) -> Iterator[Hosted]:
         found.close()
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("when", [pytest.param("before", marks=pytest.mark.long), "after"])
 def test_what_was_acknowledged_at_replica_is_there_once_and_in_order(
     hosted: Hosted, when: str, short_path: Path
 ) -> None:

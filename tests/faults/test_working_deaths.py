@@ -20,9 +20,9 @@ from tests.storage.working_life import Life, seen
 
 LAST = 80
 DEATHS = [
-    pytest.param("pwrite", Action.KILL_BEFORE, id="before-write"),
+    pytest.param("pwrite", Action.KILL_BEFORE, id="before-write", marks=pytest.mark.long),
     pytest.param("pwrite", Action.KILL_AFTER, id="between-write-and-sync"),
-    pytest.param("fdatasync", Action.KILL_BEFORE, id="before-sync"),
+    pytest.param("fdatasync", Action.KILL_BEFORE, id="before-sync", marks=pytest.mark.long),
     pytest.param("fdatasync", Action.KILL_AFTER, id="between-sync-and-reply"),
 ]
 

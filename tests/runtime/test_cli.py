@@ -347,8 +347,11 @@ def test_a_fault_of_our_own_is_one_sentence_unless_a_traceback_is_asked_for(
 
 @pytest.mark.parametrize(
     "command",
-    [["export"], ["tail", "long", "-n", "2000"], ["tail", "long", "-n", "2000", "--json"]],
-    ids=["export", "tail", "tail --json"],
+    [
+        pytest.param(["export"], id="export"),
+        pytest.param(["tail", "long", "-n", "2000"], id="tail", marks=pytest.mark.long),
+        pytest.param(["tail", "long", "-n", "2000", "--json"], id="json", marks=pytest.mark.long),
+    ],
 )
 def test_a_reader_that_has_seen_enough_ends_the_command_quietly(
     memory: Path, command: list[str]
