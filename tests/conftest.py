@@ -35,6 +35,8 @@ os.environ["PYTHONPATH"] = os.pathsep.join(
 )
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("RAY_DEDUP_LOGS", "0")
+# Workers share the processors: threads that wait for the next matrix would keep them from others.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # Tests start hundreds of processes. Where none may keep bytecode, each compiles the package anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
@@ -212,12 +214,14 @@ def leaked(before: dict[str, str], children: set[int], threads: set[int]) -> lis
 def gone(look: Any) -> list[str]:
     """Ask ``look`` until it finds nothing, at most SETTLE_S; then what it still finds."""
     deadline = time.monotonic() + SETTLE_S
-    pause = threading.Event()
+    pause, pause_s = threading.Event(), 0.001  # most are threads that are about to end
     while found := look():
         if time.monotonic() > deadline:
             return list(found)
-        gc.collect()  # a cycle that holds a file is not a leak
-        pause.wait(0.02)
+        if pause_s > 0.01:
+            gc.collect()  # a cycle that holds a file is not a leak
+        pause.wait(pause_s)
+        pause_s = min(2 * pause_s, 0.1)
     return []
 
 
