@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from neverforget.actors.doorbell import Doorbells, ring
+from neverforget.actors.process_end import terminate
 from neverforget.runtime import embedders
 from neverforget.runtime.config import Config
 from neverforget.runtime.owner_channel import channel_to
 from neverforget.runtime.owner_specs import OwnerSpecs
-from neverforget.runtime.watchdog import Owner
+from neverforget.runtime.watchdog import Owner, process_of
 from neverforget.storage.errors import NeverforgetError
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from neverforget.runtime.endpoint import Endpoint
 
 log = logging.getLogger(__name__)
+_ENDED_S = 10.0  # a process that is killed is gone long before
 
 
 class LateOwners:
@@ -93,7 +95,10 @@ class LateOwners:
                 self._objects[name] = embedder
                 for owner in self._embedders:
                     with owner.replacing:
+                        # Ray ends it some time later: until then it would answer without it.
+                        process = process_of(owner)
                         self._cluster.end([owner.handle])
+                        terminate([process] if process is not None else [], _ENDED_S)
                         owner.handle = owner.spawn()
         return name
 

@@ -185,7 +185,7 @@ class Watchdog:
             self._is_now(owner, holder.process)
 
     def _is_stopped(self, owner: Owner, now: float) -> bool:
-        process = _process_of(owner)
+        process = process_of(owner)
         if process is None or process_state(process) != "T":
             owner.stopped_at = None
             return False
@@ -222,7 +222,7 @@ class Watchdog:
         end_process(process)
 
 
-def _process_of(owner: Owner) -> ProcessId | None:
+def process_of(owner: Owner) -> ProcessId | None:
     """The one that was greeted. Of an owner that was not yet, or not since its last process ended:
     what Ray has started for it.
     """
