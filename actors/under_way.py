@@ -12,7 +12,8 @@ from __future__ import annotations
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 CALLS_MAX = 64  # enough to keep an owner busy
 BYTES_MAX = 8 * 1024 * 1024
@@ -60,7 +61,7 @@ class UnderWay:
 
     def give_up(self, waiter: Waiter) -> None:
         """It waits no more, whether or not its turn has come meanwhile. Idempotent."""
-        with self._lock:
+        with self._room():
             if waiter.gone:
                 return
             waiter.gone = True
@@ -68,22 +69,23 @@ class UnderWay:
                 self._leave(waiter.n_bytes)
             else:
                 self._waiting.remove(waiter)
-            woken = self._admit()
-        for each in woken:
-            each.wake()
 
     def end(self, n_bytes: int) -> None:
-        with self._lock:
+        with self._room():
             self._leave(n_bytes)
-            woken = self._admit()
-        for each in woken:
-            each.wake()
 
     def open(self) -> None:
         """From now on nobody waits: the calls that are under way go to somebody who is asked no
         more."""
-        with self._lock:
+        with self._room():
             self._calls_max = self._bytes_max = sys.maxsize
+
+    @contextmanager
+    def _room(self) -> Iterator[None]:
+        """What is done in it may make room: who comes to his turn then is woken, without the
+        lock."""
+        with self._lock:
+            yield
             woken = self._admit()
         for each in woken:
             each.wake()
