@@ -59,18 +59,21 @@ def test_a_change_of_state_is_logged_with_its_reason_if_it_has_one(
     assert [record.getMessage() for record in caplog.records] == ["p0 is serving"]
 
 
+def silent(tmp_path: Path, pid: int, *, stopped_s: float) -> tuple[Watchdog, Owner]:
+    """An owner that has never answered; its process is what Ray says it is."""
+    spec = EmbedderSpec(directory="", store_id="s", role="worker", socket=str(tmp_path / "e0.sock"))
+    handle: Any = SimpleNamespace(name="e0", pid=lambda: pid)
+    cluster: Any = SimpleNamespace(lost=lambda: None)
+    owner = Owner(spec, handle, lambda: handle)
+    return Watchdog([owner], cluster, lambda why: None, HealthOptions(stopped_s=stopped_s)), owner
+
+
 def test_one_that_is_stopped_before_it_ever_answered_is_killed_at_once(tmp_path: Path) -> None:
     """Only Ray knew its process, and was asked after two minutes."""
     process = subprocess.Popen(["sleep", "3600"])
     try:
         os.kill(process.pid, signal.SIGSTOP)
-        spec = EmbedderSpec(
-            directory="", store_id="s", role="worker", socket=str(tmp_path / "e0.sock")
-        )
-        handle: Any = SimpleNamespace(name="e0", pid=lambda: process.pid)
-        cluster: Any = SimpleNamespace(lost=lambda: None)
-        owner = Owner(spec, handle, lambda: handle)
-        dog = Watchdog([owner], cluster, lambda why: None, HealthOptions(stopped_s=0.0))
+        dog, owner = silent(tmp_path, process.pid, stopped_s=0.0)
         while process.poll() is None:
             dog.check(owner)
         assert process.returncode == -signal.SIGKILL
@@ -84,13 +87,7 @@ def test_one_that_is_slowed_is_not_taken_for_stopped(tmp_path: Path) -> None:
     saw it stopped, and it was killed."""
     process = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     try:
-        spec = EmbedderSpec(
-            directory="", store_id="s", role="worker", socket=str(tmp_path / "e0.sock")
-        )
-        handle: Any = SimpleNamespace(name="e0", pid=lambda: process.pid)
-        cluster: Any = SimpleNamespace(lost=lambda: None)
-        owner = Owner(spec, handle, lambda: handle)
-        dog = Watchdog([owner], cluster, lambda why: None, HealthOptions(stopped_s=1000))
+        dog, owner = silent(tmp_path, process.pid, stopped_s=1000)
         found = ProcessId(process.pid, start_time(process.pid))
         for _ in range(3):
             ran = ticks_run(found)
